@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One HTTP exchange as the API handlers see it; libmicrohttpd stays behind this seam. Main thread only.
+ *
+ * A handler is called once, when the body is complete (or, for a route with `stream_body`, when the headers are), already
+ * authenticated and with the JSON body parsed. It answers at once or later, exactly once; a request answered later is kept
+ * alive with vial_request_ref(). A client that goes away before the answer is complete fires the `gone` callback: the
+ * handler cancels its work there; answering a gone request is allowed and does nothing.
+ */
+#pragma once
+
+#include <gio/gio.h>
+#include <glib.h>
+#include <jansson.h>
+
+#include "util/error.h"
+
+typedef struct VialRequest VialRequest;
+typedef struct VialServer VialServer;
+typedef struct VialIdentity VialIdentity; /* src/auth/ */
+
+typedef void (*VialHandler)(VialRequest *request);
+
+typedef enum {
+	VIAL_ROUTE_PUBLIC = 1 << 0,      /* no key needed (healthz) */
+	VIAL_ROUTE_STREAM_BODY = 1 << 1, /* the handler pulls the body itself */
+	VIAL_ROUTE_RAW_BODY = 1 << 2,    /* the body is not JSON; whole in memory, below body_limit */
+	VIAL_ROUTE_UPGRADE = 1 << 3,     /* WebSocket */
+	VIAL_ROUTE_ANY_METHOD = 1 << 4,
+} VialRouteFlags;
+
+/* One row of src/api/routes.c. `pattern` has {name} for one segment and, last, {name...} for the rest of the path. */
+typedef struct {
+	const char *method;
+	const char *pattern;
+	VialHandler handler;
+	unsigned flags;
+	gsize body_limit_bytes; /* 0: the server's default for JSON bodies */
+} VialRoute;
+
+VialRequest *vial_request_ref(VialRequest *request);
+void vial_request_unref(VialRequest *request);
+G_DEFINE_AUTOPTR_CLEANUP_FUNC(VialRequest, vial_request_unref)
+
+const char *vial_request_id(const VialRequest *request); /* the request_id of logs and error bodies */
+const char *vial_request_method(const VialRequest *request);
+const char *vial_request_path(const VialRequest *request); /* as sent, percent-encoded, without the query */
+const char *vial_request_query_string(const VialRequest *request); /* as sent, without '?', "" if none */
+const char *vial_request_param(const VialRequest *request, const char *name); /* decoded path parameter */
+const char *vial_request_query(const VialRequest *request, const char *name); /* decoded, NULL if absent */
+const char *vial_request_header(const VialRequest *request, const char *name);
+typedef void (*VialPairFunc)(const char *name, const char *value, gpointer data);
+void vial_request_each_query(VialRequest *request, VialPairFunc each, gpointer data);
+void vial_request_each_header(VialRequest *request, VialPairFunc each, gpointer data);
+const VialIdentity *vial_request_identity(const VialRequest *request);
+gpointer vial_request_app(const VialRequest *request); /* the daemon's VialApp, given to vial_server_new() */
+
+/* The JSON body: an object, {} when the body was empty. Borrowed. Strict: duplicate keys, depth, UTF-8 were refused with 400. */
+json_t *vial_request_json(const VialRequest *request);
+GBytes *vial_request_raw_body(const VialRequest *request); /* VIAL_ROUTE_RAW_BODY */
+
+/* Fired at most once, only while the answer is incomplete. */
+typedef void (*VialGoneFunc)(VialRequest *request, gpointer data);
+void vial_request_on_gone(VialRequest *request, VialGoneFunc gone, gpointer data);
+
+/* Answers. `body` and `error` are consumed. */
+void vial_request_reply_json(VialRequest *request, unsigned status, json_t *body);
+void vial_request_reply_empty(VialRequest *request, unsigned status);
+void vial_request_reply_bytes(VialRequest *request, unsigned status, const char *content_type, GBytes *body);
+void vial_request_reply_error(VialRequest *request, GError *error);
+void vial_request_reply_fail(VialRequest *request, VialErrorCode code, const char *format, ...) G_GNUC_PRINTF(3, 4);
+/* Before any answer: an extra response header. */
+void vial_request_set_header(VialRequest *request, const char *name, const char *value);
+
+/*
+ * A streamed answer is a bounded queue: write returns the bytes now waiting. Once that is above VIAL_BODY_HIGH_BYTES stop
+ * producing until `drained` fires (below VIAL_BODY_LOW_BYTES). `size_bytes` is the Content-Length, or -1 for chunked.
+ * end() finishes; abort() breaks the connection, which is how a client learns that a promised length will not come.
+ */
+#define VIAL_BODY_HIGH_BYTES (1024 * 1024)
+#define VIAL_BODY_LOW_BYTES (256 * 1024)
+typedef void (*VialDrainFunc)(VialRequest *request, gpointer data);
+void vial_request_stream_begin(VialRequest *request, unsigned status, const char *content_type, gint64 size_bytes,
+                               VialDrainFunc drained, gpointer data);
+gsize vial_request_stream_write(VialRequest *request, GBytes *chunk); /* consumes the reference */
+void vial_request_stream_end(VialRequest *request);
+void vial_request_stream_abort(VialRequest *request);
+
+/* Server-sent events over the above; begin sets the headers and starts a comment heartbeat so that proxies keep it open. */
+void vial_request_sse_begin(VialRequest *request, VialDrainFunc drained, gpointer data);
+gsize vial_request_sse_send(VialRequest *request, const char *event, json_t *data); /* consumes data */
+
+/*
+ * A streamed request body (VIAL_ROUTE_STREAM_BODY). `data` returns FALSE to say "enough for now": the bytes were taken, but
+ * the client is not read further until vial_request_body_resume(). `end` has complete=FALSE when the client left or the
+ * body was broken. body_size is the Content-Length or -1.
+ */
+typedef gboolean (*VialBodyDataFunc)(VialRequest *request, const void *bytes, gsize size, gpointer data);
+typedef void (*VialBodyEndFunc)(VialRequest *request, gboolean complete, gpointer data);
+void vial_request_body_read(VialRequest *request, VialBodyDataFunc on_data, VialBodyEndFunc on_end, gpointer data);
+void vial_request_body_resume(VialRequest *request);
+gint64 vial_request_body_size(const VialRequest *request);
+
+/*
+ * Takes the connection out of HTTP. `status` 101 is sent with the given headers (NULL-terminated name, value pairs), then
+ * `ready` gets the plain socket and whatever bytes had already arrived; close it with vial_upgraded_close().
+ */
+typedef struct VialUpgraded VialUpgraded;
+typedef void (*VialUpgradeFunc)(VialUpgraded *upgraded, int fd, GBytes *extra, gpointer data);
+void vial_request_upgrade(VialRequest *request, const char *const *headers, VialUpgradeFunc ready, gpointer data);
+void vial_upgraded_close(VialUpgraded *upgraded);
