@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The environment a process starts with: defaults, then the sandbox's (HELLO), then the request's; later ones win. */
+#pragma once
+
+#include <jansson.h>
+
+#include "users.h"
+
+/* The sandbox's own variables from HELLO; takes a new reference. */
+void vial_env_set_sandbox(json_t *env);
+/*
+ * A NULL-ended vector for vial_spawn, to be freed with vial_env_free(). `extra` (may be NULL) is an object of strings.
+ * -EINVAL when a name or value is not usable, -ENOMEM.
+ */
+int vial_env_build(const struct vial_user *user, json_t *extra, bool is_tty, char ***out_env);
+void vial_env_free(char **env);

@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The table of operations (docs/wire.md): one name, one handler. A new op is a new file, a declaration here and a line in
+ * ops.c. And the resume hooks, which must all be done before a HELLO is confirmed.
+ */
+#pragma once
+
+#include <jansson.h>
+
+#include "stream.h"
+
+/* `request` is borrowed: json_incref() it to keep it. The handler closes the stream now or later. */
+typedef void vial_op_fn(struct vial_stream *stream, json_t *request);
+
+struct vial_op {
+	const char *name;
+	vial_op_fn *fn;
+};
+
+/* NULL when there is none of that name. */
+const struct vial_op *vial_op_find(const char *name);
+
+vial_op_fn vial_op_exec, vial_op_proc_attach, vial_op_proc_list, vial_op_proc_signal, vial_op_proc_stdin;
+vial_op_fn vial_op_fs_read, vial_op_fs_write, vial_op_fs_list, vial_op_fs_stat, vial_op_fs_mkdir, vial_op_fs_move,
+	vial_op_fs_remove, vial_op_fs_watch;
+vial_op_fn vial_op_tcp, vial_op_ports, vial_op_metrics;
+
+/*
+ * Resume hooks. At each HELLO every hook of the table in ops.c is started with the parsed HELLO (borrowed); each calls vial_resume_done()
+ * once, now or later: error NULL when the module has reseeded and adjusted everything it owns, else a sentence. When all
+ * are done the agent confirms; one error, or VIAL_RESUME_TIMEOUT_MS, and the HELLO is answered with an error (fail closed).
+ */
+#define VIAL_RESUME_TIMEOUT_MS 5000
+
+struct vial_resume;
+typedef void vial_resume_fn(struct vial_resume *resume, json_t *hello, bool is_new_generation);
+struct vial_resume_hook {
+	const char *name; /* what "confirmed" lists */
+	vial_resume_fn *fn;
+};
+extern const struct vial_resume_hook vial_resume_hooks[]; /* ends with a NULL name */
+
+/* 64 fresh bytes from the HELLO for whoever reseeds; derive, do not hand out as they are. */
+const uint8_t *vial_resume_entropy(const struct vial_resume *resume);
+void vial_resume_done(struct vial_resume *resume, const char *error);
+
+/* Field readers shared by the handlers. Each returns false after closing the stream with `invalid` and the field's name. */
+bool vial_request_string(struct vial_stream *stream, json_t *request, const char *field, bool is_required,
+			 const char **out_value);
+bool vial_request_integer(struct vial_stream *stream, json_t *request, const char *field, json_int_t minimum,
+			  json_int_t maximum, json_int_t fallback, json_int_t *out_value);
+bool vial_request_bool(struct vial_stream *stream, json_t *request, const char *field, bool *out_value);
