@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Wall clock for records and answers, monotonic clock for deadlines: a clock set backwards must not revive a sandbox. */
+#pragma once
+
+#include <glib.h>
+
+gint64 vial_time_now_ms(void);       /* since the epoch */
+gint64 vial_time_monotonic_ms(void); /* since some start */
+
+/* "2025-01-31T23:59:59.123Z". format() allocates. */
+#define VIAL_TIME_TEXT_SIZE 32
+void vial_time_fill(char out[VIAL_TIME_TEXT_SIZE], gint64 time_ms);
+char *vial_time_format(gint64 time_ms);
+gboolean vial_time_parse(const char *text, gint64 *out_ms);
