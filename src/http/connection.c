@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One client socket: suspending and resuming it, its deadline, and noticing that the peer left.
+ *
+ * libmicrohttpd takes a suspended connection out of its epoll set and so learns of nothing. We keep the socket in an epoll
+ * set of our own, armed one-shot for hang-ups while suspended; re-arming tells us at once if it happened in between.
+ */
+#include <errno.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "http/internal.h"
+
+#define WATCH_BATCH 64
+
+VialConnection *
+vial_connection_new(VialServer *server, struct MHD_Connection *mhd)
+{
+	VialConnection *connection = g_new0(VialConnection, 1);
+
+	connection->server = server;
+	connection->mhd = mhd;
+	connection->fd = MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd;
+	connection->link.data = connection;
+	g_queue_push_tail_link(&server->connections, &connection->link);
+	server->stats.connections++;
+	return connection;
+}
+
+void
+vial_connection_free(VialConnection *connection)
+{
+	VialServer *server = connection->server;
+
+	vial_connection_unwatch(connection);
+	g_queue_unlink(&server->connections, &connection->link);
+	server->stats.connections--;
+	g_free(connection);
+}
+
+VialConnection *
+vial_connection_of(struct MHD_Connection *mhd)
+{
+	return MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_SOCKET_CONTEXT)->socket_context;
+}
+
+static void
+watch(VialConnection *connection)
+{
+	struct epoll_event event = { .events = EPOLLRDHUP | EPOLLONESHOT, .data.ptr = connection };
+	int operation = connection->is_watched ? EPOLL_CTL_MOD : EPOLL_CTL_ADD;
+
+	/* If this fails (out of memory), a vanished client is only noticed when we write to it. */
+	if (epoll_ctl(connection->server->watch_fd, operation, connection->fd, &event) == 0)
+		connection->is_watched = TRUE;
+}
+
+void
+vial_connection_unwatch(VialConnection *connection)
+{
+	if (connection->is_watched)
+		epoll_ctl(connection->server->watch_fd, EPOLL_CTL_DEL, connection->fd, NULL);
+	connection->is_watched = FALSE;
+}
+
+void
+vial_connection_suspend(VialConnection *connection)
+{
+	if (connection->is_suspended)
+		return;
+	connection->is_suspended = TRUE;
+	MHD_suspend_connection(connection->mhd);
+	watch(connection);
+}
+
+void
+vial_connection_resume(VialConnection *connection)
+{
+	if (!connection->is_suspended)
+		return;
+	connection->is_suspended = FALSE;
+	/* Also writes to libmicrohttpd's event descriptor, which wakes the main loop. */
+	MHD_resume_connection(connection->mhd);
+}
+
+void
+vial_connection_break(VialConnection *connection)
+{
+	shutdown(connection->fd, SHUT_RDWR);
+	vial_connection_resume(connection);
+}
+
+void
+vial_connection_set_deadline(VialConnection *connection, unsigned ms)
+{
+	connection->deadline_us = ms ? g_get_monotonic_time() + (gint64)ms * 1000 : 0;
+}
+
+void
+vial_connections_check_peers(VialServer *server)
+{
+	struct epoll_event events[WATCH_BATCH];
+	int n = epoll_wait(server->watch_fd, events, WATCH_BATCH, 0);
+
+	for (int i = 0; i < n; i++) {
+		VialConnection *connection = events[i].data.ptr;
+		/* While it is not suspended libmicrohttpd watches it, and re-arming at the next suspension tells us again. */
+		if (!connection->is_suspended || !connection->request)
+			continue;
+		vial_request_lose(connection->request);
+		vial_connection_break(connection);
+	}
+}

@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Request headers: copied out of libmicrohttpd (whose memory ends with the request, while a handler may hold on longer)
+ * and judged. libmicrohttpd is lenient where two parsers could disagree about where a request ends (RFC 9112, 6.3 and 11.2),
+ * so everything ambiguous is refused here and the connection closed.
+ */
+#include <string.h>
+
+#include "http/internal.h"
+
+typedef struct {
+	VialRequest *request;
+	gsize count;
+	gboolean is_malformed;
+	VialPair pairs[VIAL_HTTP_MAX_HEADERS];
+} Collector;
+
+static gboolean
+is_token(const char *text)
+{
+	if (!*text)
+		return FALSE;
+	for (; *text; text++)
+		if (!g_ascii_isalnum(*text) && !strchr("!#$%&'*+-.^_`|~", *text))
+			return FALSE;
+	return TRUE;
+}
+
+static gboolean
+is_field_value(const char *text)
+{
+	for (; *text; text++)
+		if (((guchar)*text < 0x20 && *text != '\t') || *text == 0x7f)
+			return FALSE;
+	return TRUE;
+}
+
+static enum MHD_Result
+collect(void *data, enum MHD_ValueKind kind, const char *name, const char *value)
+{
+	Collector *collector = data;
+	VialArena *arena = &collector->request->arena;
+
+	if (!value)
+		value = "";
+	if (!is_token(name) || !is_field_value(value)) {
+		collector->is_malformed = TRUE;
+		return MHD_NO;
+	}
+	if (collector->count < VIAL_HTTP_MAX_HEADERS)
+		collector->pairs[collector->count] = (VialPair){
+			.name = vial_arena_copy(arena, name, strlen(name)),
+			.value = vial_arena_copy(arena, value, strlen(value)),
+		};
+	return ++collector->count <= VIAL_HTTP_MAX_HEADERS ? MHD_YES : MHD_NO;
+}
+
+const char *
+vial_headers_find(const VialRequest *request, const char *name)
+{
+	for (gsize i = 0; i < request->n_headers; i++)
+		if (g_ascii_strcasecmp(request->headers[i].name, name) == 0)
+			return request->headers[i].value;
+	return NULL;
+}
+
+/* Headers of which a second one would make the request mean two things. */
+static gboolean
+check_unique(const VialRequest *request, GError **error)
+{
+	static const char *const names[] = { "Host",   "Content-Length", "Transfer-Encoding", "Authorization", "X-API-Key",
+		                             "Origin", "Expect",         "Upgrade" };
+
+	for (gsize n = 0; n < G_N_ELEMENTS(names); n++) {
+		gsize seen = 0;
+		for (gsize i = 0; i < request->n_headers; i++)
+			seen += g_ascii_strcasecmp(request->headers[i].name, names[n]) == 0;
+		if (seen > 1)
+			return vial_fail(error, VIAL_ERROR_INVALID, "the header %s may appear only once", names[n]);
+	}
+	return TRUE;
+}
+
+/* Exactly what libmicrohttpd makes of the body, or an error: we must not think otherwise than it does. */
+static gboolean
+check_framing(VialRequest *request, GError **error)
+{
+	const char *length = vial_headers_find(request, "Content-Length");
+	const char *encoding = vial_headers_find(request, "Transfer-Encoding");
+
+	if (encoding) {
+		if (length)
+			return vial_fail(error, VIAL_ERROR_INVALID,
+			                 "Content-Length and Transfer-Encoding together are ambiguous: send one of them");
+		if (g_ascii_strcasecmp(encoding, "chunked") != 0 || request->is_http_1_0)
+			return vial_fail(error, VIAL_ERROR_INVALID, "the only Transfer-Encoding understood is chunked, in HTTP/1.1");
+		request->has_body = TRUE;
+		request->body_size = -1;
+	} else if (length) {
+		guint64 size;
+		if (!g_ascii_string_to_unsigned(length, 10, 0, G_MAXINT64, &size, NULL))
+			return vial_fail(error, VIAL_ERROR_INVALID, "Content-Length must be a number of bytes");
+		request->has_body = size > 0;
+		request->body_size = (gint64)size;
+	}
+	return TRUE;
+}
+
+static gboolean
+check_host(VialRequest *request, GError **error)
+{
+	const char *host = vial_headers_find(request, "Host");
+
+	if (!host)
+		return request->is_http_1_0 || vial_fail(error, VIAL_ERROR_INVALID, "the Host header is missing");
+	for (const char *c = host; *c; c++)
+		if (!g_ascii_isalnum(*c) && !strchr(".-_:[]%", *c))
+			return vial_fail(error, VIAL_ERROR_INVALID, "the Host header is not a host name");
+	request->host = host;
+	return TRUE;
+}
+
+static void
+strip_trailing_space(VialRequest *request)
+{
+	/* The copies are ours; libmicrohttpd strips only at the front. */
+	for (gsize i = 0; i < request->n_headers; i++)
+		g_strchomp((char *)request->headers[i].value);
+}
+
+gboolean
+vial_headers_load(VialRequest *request, const char *version, GError **error)
+{
+	Collector collector = { .request = request };
+
+	request->is_http_1_0 = strcmp(version, "HTTP/1.0") == 0;
+	MHD_get_connection_values(request->connection->mhd, MHD_HEADER_KIND, collect, &collector);
+	if (collector.is_malformed)
+		return vial_fail(error, VIAL_ERROR_INVALID, "a header is malformed");
+	if (collector.count > VIAL_HTTP_MAX_HEADERS)
+		return vial_fail(error, VIAL_ERROR_INVALID, "more than %d headers", VIAL_HTTP_MAX_HEADERS);
+	request->n_headers = collector.count;
+	request->headers = vial_arena_alloc(&request->arena, MAX(collector.count, 1) * sizeof(VialPair));
+	memcpy(request->headers, collector.pairs, collector.count * sizeof(VialPair));
+	if (!check_unique(request, error) || !check_framing(request, error))
+		return FALSE;
+	strip_trailing_space(request);
+	const char *expect = vial_headers_find(request, "Expect");
+	request->expects_continue = expect && g_ascii_strcasecmp(expect, "100-continue") == 0;
+	request->origin = vial_headers_find(request, "Origin");
+	return check_host(request, error);
+}
+
+const char *
+vial_headers_key(const VialRequest *request)
+{
+	/* X-API-Key first: behind the ports proxy, Authorization may be meant for the program in the sandbox. */
+	const char *key = vial_headers_find(request, "X-API-Key");
+	if (key)
+		return key;
+	const char *authorization = vial_headers_find(request, "Authorization");
+	if (!authorization || g_ascii_strncasecmp(authorization, "Bearer ", 7) != 0)
+		return NULL;
+	authorization += 7;
+	return authorization + strspn(authorization, " ");
+}
+
+/* "{port}-{id}.anything": fills the parameters `port` and `id`. */
+gboolean
+vial_headers_match_preview_host(VialRequest *request)
+{
+	const char *host = request->host;
+
+	if (!host || !g_ascii_isdigit(host[0]))
+		return FALSE;
+	gsize digits = strspn(host, "0123456789");
+	if (digits > 5 || host[digits] != '-')
+		return FALSE;
+	const char *id = host + digits + 1;
+	gsize length = 0;
+	while (g_ascii_isalnum(id[length]))
+		length++;
+	if (length != 20 || id[length] != '.')
+		return FALSE;
+	char *lower = vial_arena_copy(&request->arena, id, length);
+	for (char *c = lower; *c; c++)
+		*c = g_ascii_tolower(*c);
+	request->n_params = 2;
+	request->param_names[0] = "port";
+	request->param_values[0] = vial_arena_copy(&request->arena, host, digits);
+	request->param_names[1] = "id";
+	request->param_values[1] = lower;
+	return TRUE;
+}

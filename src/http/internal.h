@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the files of src/http share and nobody else may see.
+ *
+ * The life of a request, by `stage`:
+ *
+ *   LINE       the request line has arrived                         (server.c: on_request_line)
+ *   HELD       headers judged, handler called, connection suspended until the handler asks for the body
+ *   BODY       the body is arriving: collected, streamed to the handler, or discarded (body.c)
+ *   HANDLING   the body is complete, the handler runs; suspended while there is no answer
+ *   ANSWERING  the answer was given to libmicrohttpd, which sends it (a streamed one pulls from stream.c)
+ *   DONE       libmicrohttpd has let go; the struct lives on only for those who hold references
+ *
+ * libmicrohttpd calls us back for a request as follows: once when the headers are complete (answering there makes it
+ * close the connection, so we do it only when we want that), for each piece of body, and once more when all has arrived.
+ * A connection suspended in such a call gets the same call again when resumed.
+ */
+#pragma once
+
+#include <microhttpd.h>
+
+#include "http/request.h"
+#include "http/router.h"
+#include "http/server.h"
+#include "http/uri.h"
+#include "util/arena.h"
+
+typedef enum {
+	STAGE_LINE,
+	STAGE_HELD,
+	STAGE_BODY,
+	STAGE_HANDLING,
+	STAGE_ANSWERING,
+	STAGE_DONE,
+} VialStage;
+
+/* One socket. Requests follow one another on it. */
+typedef struct VialConnection VialConnection;
+struct VialConnection {
+	VialServer *server;
+	struct MHD_Connection *mhd;
+	VialRequest *request; /* the current one, NULL between two */
+	int fd;
+	gboolean is_suspended;
+	gboolean is_watched; /* known to server->watch_fd */
+	gint64 deadline_us;  /* monotonic; 0: none. Checked once a second by server.c */
+	GList link;          /* in server->connections */
+};
+
+struct VialServer {
+	struct MHD_Daemon *daemon;
+	GSource *source;
+	int watch_fd; /* epoll of suspended connections' sockets, to notice a peer that leaves */
+	int listen_fd;
+	guint tick_id;
+	char *url;
+	char *unix_path;
+	char *tls_cert;
+	char *tls_key;
+	VialRouter *router;
+	VialServerConfig config; /* strings not owned, except below */
+	VialRoute host_route;
+	char **allowed_origins;
+	gpointer app;
+	GQueue connections; /* VialConnection, by its link */
+	GQueue upgraded;    /* VialUpgraded */
+	VialServerStats stats;
+	char request_id_prefix[13];
+	guint64 request_id_counter;
+};
+
+typedef struct {
+	GQueue chunks; /* GBytes */
+	gsize head_offset;
+	gsize queued_bytes;
+	gint64 size_bytes;
+	VialDrainFunc drained;
+	gpointer drain_data;
+	guint heartbeat_id;
+	gboolean is_open;   /* begun */
+	gboolean is_ended;  /* by the handler */
+	gboolean is_broken; /* abort */
+	gboolean was_high;  /* the producer was told to wait */
+} VialStream;
+
+struct VialRequest {
+	int refs;
+	VialStage stage;
+	VialServer *server;
+	VialConnection *connection; /* NULL from DONE on */
+	const VialRoute *route;
+	VialIdentity *identity;
+	gint64 started_us;
+
+	char *target; /* as sent */
+	const char *method;
+	const char *path;
+	const char *query_string;
+	VialPair *headers;
+	gsize n_headers;
+	VialPair *query;
+	gsize n_query;
+	gsize n_params;
+	const char *param_names[VIAL_ROUTE_MAX_PARAMS];
+	const char *param_values[VIAL_ROUTE_MAX_PARAMS];
+	const char *host;
+	const char *origin;
+	char id[65];
+
+	/* body.c */
+	gint64 body_size; /* Content-Length, -1 for chunked, 0 for none */
+	gsize body_limit;
+	guint64 discarded_bytes;
+	GByteArray *body;
+	GBytes *raw_body;
+	json_t *json;
+	VialBodyDataFunc on_data;
+	VialBodyEndFunc on_end;
+	gpointer body_data;
+
+	VialGoneFunc gone;
+	gpointer gone_data;
+
+	/* reply.c, stream.c, upgrade.c */
+	unsigned status;
+	struct MHD_Response *response; /* made, not yet given to libmicrohttpd */
+	GArray *reply_headers;         /* VialPair, in the arena */
+	VialStream stream;
+	VialUpgradeFunc upgrade_ready;
+	gpointer upgrade_data;
+
+	gboolean has_body : 1;
+	gboolean expects_continue : 1;
+	gboolean is_head : 1;
+	gboolean is_http_1_0 : 1;
+	gboolean must_close : 1;     /* the framing cannot be trusted: answer and close, read nothing more */
+	gboolean is_gone : 1;        /* the client left, or we gave up on it */
+	gboolean is_answered : 1;    /* a reply function was called */
+	gboolean is_body_paused : 1; /* the handler said "enough for now" */
+	gboolean is_body_over : 1;   /* on_end was called, or nobody wants it any more */
+	gboolean is_upgraded : 1;
+
+	VialArena arena;
+};
+
+/* connection.c */
+VialConnection *vial_connection_new(VialServer *server, struct MHD_Connection *mhd);
+void vial_connection_free(VialConnection *connection);
+VialConnection *vial_connection_of(struct MHD_Connection *mhd);
+void vial_connection_suspend(VialConnection *connection);
+void vial_connection_resume(VialConnection *connection); /* nothing if it is not suspended */
+void vial_connection_unwatch(VialConnection *connection);
+/* Wakes the connection and makes libmicrohttpd drop it. */
+void vial_connection_break(VialConnection *connection);
+void vial_connection_set_deadline(VialConnection *connection, unsigned ms); /* 0: none */
+/* Looks at server->watch_fd for peers that left. */
+void vial_connections_check_peers(VialServer *server);
+
+/* request.c */
+VialRequest *vial_request_new(VialConnection *connection, const char *target);
+void vial_request_complete(VialRequest *request, gboolean was_sent); /* libmicrohttpd lets go: DONE */
+void vial_request_lose(VialRequest *request);                        /* the client is gone: tell the handler, once */
+void vial_request_set_id(VialRequest *request);
+
+/* headers.c */
+gboolean vial_headers_load(VialRequest *request, const char *version, GError **error);
+const char *vial_headers_find(const VialRequest *request, const char *name);
+/* The key the client shows, or NULL. */
+const char *vial_headers_key(const VialRequest *request);
+gboolean vial_headers_match_preview_host(VialRequest *request);
+
+/* origin.c */
+gboolean vial_origin_check(VialRequest *request, GError **error);
+void vial_origin_add_headers(VialRequest *request, struct MHD_Response *response);
+gboolean vial_origin_is_preflight(const VialRequest *request);
+void vial_origin_reply_preflight(VialRequest *request);
+
+/* dispatch.c: the steps of a request, each returns what libmicrohttpd wants to hear */
+enum MHD_Result vial_dispatch_headers(VialRequest *request, const char *method, const char *version);
+enum MHD_Result vial_dispatch_held(VialRequest *request);
+enum MHD_Result vial_dispatch_complete(VialRequest *request);
+
+/* body.c */
+enum MHD_Result vial_body_receive(VialRequest *request, const char *data, gsize *size);
+gboolean vial_body_finish(VialRequest *request, GError **error); /* parses what was collected */
+void vial_body_end(VialRequest *request, gboolean is_complete);  /* tells the reader, once */
+
+/* reply.c */
+void vial_reply_set(VialRequest *request, unsigned status, const char *content_type, struct MHD_Response *response);
+enum MHD_Result vial_reply_queue(VialRequest *request);
+
+/* stream.c */
+void vial_stream_clear(VialStream *stream);
+
+/* upgrade.c */
+void vial_upgraded_close_all(VialServer *server);

@@ -1,0 +1,230 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The request object: its life, its identity, and what handlers read from it. */
+#include <string.h>
+
+#include "http/internal.h"
+#include "util/log.h"
+
+VialRequest *
+vial_request_new(VialConnection *connection, const char *target)
+{
+	VialRequest *request = g_malloc(sizeof(*request));
+
+	/* Everything before the arena; clearing its inline block would cost more than the rest of the request's memory. */
+	memset(request, 0, G_STRUCT_OFFSET(VialRequest, arena));
+	vial_arena_init(&request->arena);
+	request->refs = 1;
+	request->server = connection->server;
+	request->connection = connection;
+	request->started_us = g_get_monotonic_time();
+	request->target = vial_arena_copy(&request->arena, target, strlen(target));
+	request->method = request->path = request->query_string = "";
+	connection->request = request;
+	connection->server->stats.requests++;
+	return request;
+}
+
+VialRequest *
+vial_request_ref(VialRequest *request)
+{
+	request->refs++;
+	return request;
+}
+
+void
+vial_request_unref(VialRequest *request)
+{
+	if (!request || --request->refs > 0)
+		return;
+	g_assert(!request->connection);
+	vial_stream_clear(&request->stream);
+	vial_identity_unref(request->identity);
+	g_clear_pointer(&request->response, MHD_destroy_response);
+	g_clear_pointer(&request->reply_headers, g_array_unref);
+	g_clear_pointer(&request->body, g_byte_array_unref);
+	g_clear_pointer(&request->raw_body, g_bytes_unref);
+	g_clear_pointer(&request->json, json_decref);
+	vial_arena_clear(&request->arena);
+	g_free(request);
+}
+
+void
+vial_request_lose(VialRequest *request)
+{
+	VialGoneFunc gone = request->gone;
+
+	if (request->is_gone)
+		return;
+	request->is_gone = TRUE;
+	request->gone = NULL;
+	vial_request_ref(request);
+	vial_body_end(request, FALSE);
+	vial_stream_clear(&request->stream);
+	if (gone)
+		gone(request, request->gone_data);
+	vial_request_unref(request);
+}
+
+/* The access log: at debug level, because one line per request would be the daemon's main product. */
+static void
+log_completion(const VialRequest *request, gboolean was_sent)
+{
+	char status[16], duration[32];
+
+	if (vial_log_level < VIAL_LOG_DEBUG)
+		return;
+	g_snprintf(status, sizeof(status), "%u", request->status);
+	g_snprintf(duration, sizeof(duration), "%.3f", (double)(g_get_monotonic_time() - request->started_us) / 1000);
+	vial_log_debug("http", was_sent ? "request answered" : "request ended without a complete answer", "request_id",
+	               request->id, "method", request->method, "path", request->path, "status", status, "duration_ms",
+	               duration);
+}
+
+void
+vial_request_complete(VialRequest *request, gboolean was_sent)
+{
+	VialServerStats *stats = &request->server->stats;
+
+	if (!request->is_upgraded)
+		stats->requests--;
+	stats->requests_total++;
+	stats->by_class[was_sent && request->status < 600 ? request->status / 100 : 0]++;
+	log_completion(request, was_sent);
+	request->stage = STAGE_DONE;
+	request->connection->request = NULL;
+	request->connection = NULL;
+	/* An answer that is cut short, or a HEAD whose producer still produces: either way nobody listens any more. */
+	vial_request_lose(request);
+	vial_request_unref(request);
+}
+
+static gboolean
+is_sane_id(const char *text)
+{
+	gsize length = 0;
+
+	for (; text[length]; length++)
+		if (length == 64 || !(g_ascii_isalnum(text[length]) || strchr("._-", text[length])))
+			return FALSE;
+	return length > 0;
+}
+
+/* The client's own X-Request-Id when it can do no harm in a log, else the server's random prefix and a counter. */
+void
+vial_request_set_id(VialRequest *request)
+{
+	const char *given = vial_headers_find(request, "X-Request-Id");
+	VialServer *server = request->server;
+
+	if (given && is_sane_id(given)) {
+		g_strlcpy(request->id, given, sizeof(request->id));
+		return;
+	}
+	guint64 n = server->request_id_counter++;
+	gsize length = sizeof(server->request_id_prefix) - 1;
+	memcpy(request->id, server->request_id_prefix, length);
+	for (int i = 7; i >= 0; i--, n /= 36)
+		request->id[length + (gsize)i] = "0123456789abcdefghijklmnopqrstuvwxyz"[n % 36];
+	request->id[length + 8] = '\0';
+}
+
+void
+vial_request_on_gone(VialRequest *request, VialGoneFunc gone, gpointer data)
+{
+	if (request->is_answered && !request->stream.is_open)
+		return;
+	request->gone = gone;
+	request->gone_data = data;
+}
+
+const char *
+vial_request_id(const VialRequest *request)
+{
+	return request->id;
+}
+
+const char *
+vial_request_method(const VialRequest *request)
+{
+	return request->method;
+}
+
+const char *
+vial_request_path(const VialRequest *request)
+{
+	return request->path;
+}
+
+const char *
+vial_request_query_string(const VialRequest *request)
+{
+	return request->query_string;
+}
+
+const char *
+vial_request_param(const VialRequest *request, const char *name)
+{
+	for (gsize i = 0; i < request->n_params; i++)
+		if (strcmp(request->param_names[i], name) == 0)
+			return request->param_values[i];
+	return NULL;
+}
+
+const char *
+vial_request_query(const VialRequest *request, const char *name)
+{
+	for (gsize i = 0; i < request->n_query; i++)
+		if (strcmp(request->query[i].name, name) == 0)
+			return request->query[i].value;
+	return NULL;
+}
+
+const char *
+vial_request_header(const VialRequest *request, const char *name)
+{
+	return vial_headers_find(request, name);
+}
+
+void
+vial_request_each_query(VialRequest *request, VialPairFunc each, gpointer data)
+{
+	for (gsize i = 0; i < request->n_query; i++)
+		each(request->query[i].name, request->query[i].value, data);
+}
+
+void
+vial_request_each_header(VialRequest *request, VialPairFunc each, gpointer data)
+{
+	for (gsize i = 0; i < request->n_headers; i++)
+		each(request->headers[i].name, request->headers[i].value, data);
+}
+
+const VialIdentity *
+vial_request_identity(const VialRequest *request)
+{
+	return request->identity;
+}
+
+gpointer
+vial_request_app(const VialRequest *request)
+{
+	return request->server->app;
+}
+
+json_t *
+vial_request_json(const VialRequest *request)
+{
+	return request->json;
+}
+
+GBytes *
+vial_request_raw_body(const VialRequest *request)
+{
+	return request->raw_body;
+}
+
+gint64
+vial_request_body_size(const VialRequest *request)
+{
+	return request->body_size;
+}

@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The HTTP server: libmicrohttpd driven by the GLib main loop, in the main thread, without threads of its own.
+ *
+ * Order of calls: new (listens at once, serves when the main loop runs), quiesce (no new connections; those open finish),
+ * free (ends what is left). All limits are constants here, so that a reader finds them in one place.
+ */
+#pragma once
+
+#include "auth/identity.h"
+#include "http/request.h"
+
+/* Memory of one connection: request line, headers and the read buffer of a body share it. Larger headers get 431. */
+#define VIAL_HTTP_CONNECTION_MEMORY_BYTES (64 * 1024)
+#define VIAL_HTTP_MAX_HEADERS 100
+#define VIAL_HTTP_MAX_CONNECTIONS 4096
+#define VIAL_HTTP_BACKLOG 1024
+/* The headers must be complete this long after the connection opened. */
+#define VIAL_HTTP_HEADER_TIMEOUT_MS (30 * 1000)
+/* No byte in either direction while we wait for the client: body, answer being taken, or idle keep-alive. */
+#define VIAL_HTTP_IDLE_TIMEOUT_MS (60 * 1000)
+/* A body we collect (not one that is streamed) must be complete by then, however steadily it drips. */
+#define VIAL_HTTP_BODY_TIMEOUT_MS (120 * 1000)
+#define VIAL_HTTP_JSON_BODY_LIMIT_BYTES (1024 * 1024)
+/*
+ * A refused request's body is read and thrown away up to this size, because closing on a client that is still sending
+ * makes its kernel drop our answer. Beyond it, or after VIAL_HTTP_BODY_TIMEOUT_MS, the connection is closed.
+ */
+#define VIAL_HTTP_DISCARD_LIMIT_BYTES (64 * 1024 * 1024)
+/* A producer that ignores VIAL_BODY_HIGH_BYTES loses the connection here instead of taking the daemon down. */
+#define VIAL_HTTP_QUEUE_LIMIT_BYTES (64 * 1024 * 1024)
+#define VIAL_HTTP_SSE_HEARTBEAT_SECONDS 15
+
+/* Whom this key belongs to: a new reference, or NULL for nobody. */
+typedef VialIdentity *(*VialAuthFunc)(const char *key, gpointer data);
+
+typedef struct {
+	const char *listen;        /* "127.0.0.1:7070", "[::1]:7070", port 0 for any, or "unix:/path" */
+	const char *tls_cert_file; /* PEM; both or neither */
+	const char *tls_key_file;
+	VialAuthFunc authenticate;
+	gpointer auth_data;
+	/*
+	 * A request whose Host is "{port}-{id}.anything" goes here instead of the route table, with parameters `port` and
+	 * `id`; method, pattern and body limit of the row are not looked at. NULL: no such hosts.
+	 */
+	const VialRoute *host_route;
+	const char *const *allowed_origins; /* NULL-terminated list of "https://host[:port]", or "*"; NULL: same origin only */
+	/* 0 means the constant above. Tests shorten them. */
+	unsigned max_connections;
+	unsigned header_timeout_ms;
+	unsigned idle_timeout_ms;
+	unsigned body_timeout_ms;
+} VialServerConfig;
+
+/* `routes` and what `config` points to stay the caller's; routes must outlive the server, the rest is copied. */
+VialServer *vial_server_new(const VialServerConfig *config, const VialRoute *routes, gsize n_routes, gpointer app,
+                            GError **error);
+void vial_server_quiesce(VialServer *server);
+void vial_server_free(VialServer *server); /* accepts NULL */
+
+/* "http://127.0.0.1:7070", with the port that was really bound. */
+const char *vial_server_url(const VialServer *server);
+
+typedef struct {
+	guint connections;       /* open now */
+	guint requests;          /* being answered now, without upgraded connections */
+	guint upgraded;          /* WebSockets and tunnels open now */
+	guint64 requests_total;  /* answered since the start */
+	guint64 by_class[6];     /* of those, [2] is 2xx ... [5] is 5xx, [0] ended without an answer */
+} VialServerStats;
+void vial_server_stats(const VialServer *server, VialServerStats *out);

@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Connections that leave HTTP. Over TLS libmicrohttpd hands out one end of a socket pair and moves the bytes itself, so the
+ * code above always sees a plain non-blocking socket.
+ */
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "http/internal.h"
+#include "util/fd.h"
+
+struct VialUpgraded {
+	VialServer *server;
+	struct MHD_UpgradeResponseHandle *handle;
+	int fd;
+	GList link;
+};
+
+static void
+on_upgraded(void *unused, struct MHD_Connection *mhd, void *request_pointer, const char *extra, size_t extra_size,
+            MHD_socket fd, struct MHD_UpgradeResponseHandle *handle)
+{
+	VialRequest *request = request_pointer;
+	VialServer *server = request->server;
+	VialUpgraded *upgraded = g_new0(VialUpgraded, 1);
+
+	*upgraded = (VialUpgraded){ .server = server, .handle = handle, .fd = fd };
+	upgraded->link.data = upgraded;
+	g_queue_push_tail_link(&server->upgraded, &upgraded->link);
+	server->stats.upgraded++;
+	server->stats.requests--;
+	request->is_upgraded = TRUE;
+	request->gone = NULL;
+	vial_connection_unwatch(request->connection);
+	/* libmicrohttpd turns Nagle's algorithm back on here, which would hold up every key stroke of a terminal. */
+	setsockopt(request->connection->fd, IPPROTO_TCP, TCP_NODELAY, &(int){ 1 }, sizeof(int));
+	vial_fd_set_nonblocking(fd, NULL);
+	request->upgrade_ready(upgraded, fd, g_bytes_new(extra, extra_size), request->upgrade_data);
+}
+
+void
+vial_request_upgrade(VialRequest *request, const char *const *headers, VialUpgradeFunc ready, gpointer data)
+{
+	if (request->is_http_1_0) {
+		vial_request_reply_fail(request, VIAL_ERROR_INVALID, "this route needs HTTP/1.1");
+		return;
+	}
+	for (gsize i = 0; headers && headers[i] && headers[i + 1]; i += 2)
+		vial_request_set_header(request, headers[i], headers[i + 1]);
+	request->upgrade_ready = ready;
+	request->upgrade_data = data;
+	/* Adds "Connection: Upgrade" itself. */
+	vial_reply_set(request, MHD_HTTP_SWITCHING_PROTOCOLS, NULL, MHD_create_response_for_upgrade(on_upgraded, NULL));
+}
+
+void
+vial_upgraded_close(VialUpgraded *upgraded)
+{
+	if (!upgraded)
+		return;
+	g_queue_unlink(&upgraded->server->upgraded, &upgraded->link);
+	upgraded->server->stats.upgraded--;
+	MHD_upgrade_action(upgraded->handle, MHD_UPGRADE_ACTION_CLOSE);
+	g_free(upgraded);
+}
+
+/* At the end: makes each owner see the end of its socket, and close. */
+void
+vial_upgraded_close_all(VialServer *server)
+{
+	for (GList *l = server->upgraded.head; l; l = l->next)
+		shutdown(((VialUpgraded *)l->data)->fd, SHUT_RDWR);
+}
