@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* See fspath.h. */
+#include "fspath.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "ops.h"
+
+int vial_path_absolute(const char *path, char out_path[PATH_MAX])
+{
+	int length;
+
+	if (!path || !*path)
+		return -EINVAL;
+	length = *path == '/' ? snprintf(out_path, PATH_MAX, "%s", path) :
+				snprintf(out_path, PATH_MAX, VIAL_WORKSPACE "/%s", path);
+	if (length >= PATH_MAX)
+		return -ENAMETOOLONG;
+	while (length > 1 && out_path[length - 1] == '/')
+		out_path[--length] = '\0';
+	return 0;
+}
+
+bool vial_fs_path(struct vial_stream *stream, json_t *request, const char *field, char out_path[PATH_MAX])
+{
+	const char *path;
+	int result;
+
+	if (!vial_request_string(stream, request, field, true, &path))
+		return false;
+	result = vial_path_absolute(path, out_path);
+	if (result < 0) {
+		vial_stream_close_error(stream, VIAL_INVALID, "\"%s\" is %s", field,
+					result == -EINVAL ? "empty" : "too long for a path");
+		return false;
+	}
+	if (strncmp(out_path, "/proc", 5) == 0 && (out_path[5] == '/' || out_path[5] == '\0')) {
+		vial_stream_close_error(stream, VIAL_DENIED, "/proc is out of reach of file operations; read it with a command");
+		return false;
+	}
+	return true;
+}
+
+bool vial_fs_request(struct vial_stream *stream, json_t *request, const char *field, char out_path[PATH_MAX],
+		     struct vial_user *out_user)
+{
+	int result = vial_user_from_json(request, out_user);
+
+	if (result == -ENOENT) {
+		const char *name = json_string_value(json_object_get(request, "user"));
+
+		vial_stream_close_error(stream, VIAL_INVALID, "there is no user \"%.64s\" in this sandbox", name ? name : "user");
+		return false;
+	}
+	if (result < 0) {
+		vial_stream_close_errno(stream, result, "the field \"user\"");
+		return false;
+	}
+	return vial_fs_path(stream, request, field, out_path);
+}
+
+bool vial_fs_mode(struct vial_stream *stream, json_t *request, mode_t fallback, mode_t *out_mode)
+{
+	json_t *value = json_object_get(request, "mode");
+	long mode = -1;
+	char *end = NULL;
+
+	if (!value || json_is_null(value)) {
+		*out_mode = fallback;
+		return true;
+	}
+	if (json_is_integer(value))
+		mode = (long)json_integer_value(value);
+	else if (json_is_string(value) && *json_string_value(value))
+		mode = strtol(json_string_value(value), &end, 8);
+	if (mode < 0 || mode > 07777 || (end && *end)) {
+		vial_stream_close_error(stream, VIAL_INVALID, "the field \"mode\" must be octal digits such as \"0644\"");
+		return false;
+	}
+	*out_mode = (mode_t)mode;
+	return true;
+}
+
+/* How many bytes at `text` form one valid UTF-8 character; 0 if none do. */
+static size_t utf8_length(const char *text)
+{
+	const unsigned char *c = (const unsigned char *)text;
+	size_t length = *c < 0x80 ? 1 : *c >= 0xc2 && *c < 0xe0 ? 2 : *c >= 0xe0 && *c < 0xf0 ? 3 : *c >= 0xf0 && *c < 0xf5 ? 4 : 0;
+
+	for (size_t i = 1; i < length; i++) {
+		if ((c[i] & 0xc0) != 0x80)
+			return 0;
+	}
+	if (length == 3 && ((c[0] == 0xe0 && c[1] < 0xa0) || (c[0] == 0xed && c[1] >= 0xa0)))
+		return 0;
+	if (length == 4 && ((c[0] == 0xf0 && c[1] < 0x90) || (c[0] == 0xf4 && c[1] >= 0x90)))
+		return 0;
+	return length;
+}
+
+json_t *vial_json_text(const char *text)
+{
+	json_t *value = json_string(text);
+	char *clean, *out;
+
+	if (value)
+		return value;
+	clean = out = malloc(strlen(text) * 3 + 1);
+	if (!clean)
+		return json_string("");
+	while (*text) {
+		size_t length = utf8_length(text);
+
+		memcpy(out, length ? text : "\xef\xbf\xbd", length ? length : 3);
+		out += length ? length : 3;
+		text += length ? length : 1;
+	}
+	*out = '\0';
+	value = json_string(clean);
+	free(clean);
+	return value;
+}
+
+static const char *type_name(mode_t mode)
+{
+	switch (mode & S_IFMT) {
+	case S_IFREG:
+		return "file";
+	case S_IFDIR:
+		return "directory";
+	case S_IFLNK:
+		return "symlink";
+	case S_IFIFO:
+		return "fifo";
+	case S_IFSOCK:
+		return "socket";
+	case S_IFCHR:
+	case S_IFBLK:
+		return "device";
+	default:
+		return "other";
+	}
+}
+
+static void add_target(json_t *entry, const char *path)
+{
+	char target[PATH_MAX];
+	ssize_t length = readlink(path, target, sizeof(target) - 1);
+
+	if (length < 0)
+		return;
+	target[length] = '\0';
+	json_object_set_new(entry, "target", vial_json_text(target));
+}
+
+json_t *vial_fs_entry(const char *path)
+{
+	struct stat link, info;
+	const char *slash = strrchr(path, '/');
+	char mode[8], user[64], group[64];
+	json_t *entry;
+
+	if (lstat(path, &link) < 0)
+		return NULL;
+	/* A link is described by what it leads to, and its type says that it is one; one that leads nowhere, by itself. */
+	if (!S_ISLNK(link.st_mode) || stat(path, &info) < 0)
+		info = link;
+	snprintf(mode, sizeof(mode), "%04o", (unsigned)(info.st_mode & 07777));
+	vial_user_name(info.st_uid, user, sizeof(user));
+	vial_group_name(info.st_gid, group, sizeof(group));
+	entry = json_pack("{s:o,s:o,s:b,s:s,s:I,s:s,s:f,s:o,s:o}", "name", vial_json_text(slash && slash[1] ? slash + 1 : path),
+			  "path", vial_json_text(path), "is_dir", S_ISDIR(info.st_mode), "type", type_name(link.st_mode),
+			  "size", (json_int_t)info.st_size, "mode", mode, "mtime",
+			  (double)info.st_mtim.tv_sec + (double)info.st_mtim.tv_nsec / 1e9, "user", vial_json_text(user),
+			  "group", vial_json_text(group));
+	if (entry && S_ISLNK(link.st_mode))
+		add_target(entry, path);
+	if (!entry)
+		errno = ENOMEM;
+	return entry;
+}
+
+int vial_fs_make_parents(const char *path)
+{
+	char partial[PATH_MAX];
+
+	snprintf(partial, sizeof(partial), "%s", path);
+	for (char *slash = strchr(partial + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
+		*slash = '\0';
+		if (mkdir(partial, 0755) < 0 && errno != EEXIST) {
+			int error = errno;
+			struct stat info;
+
+			/* A directory that exists but lies below one we may not write to answers EACCES or EROFS first. */
+			if (stat(partial, &info) < 0 || !S_ISDIR(info.st_mode))
+				return -error;
+		}
+		*slash = '/';
+	}
+	return 0;
+}

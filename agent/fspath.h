@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the file operations share: reading path and user of a request, describing an entry, names that are not UTF-8. */
+#pragma once
+
+#include <limits.h>
+#include <stdbool.h>
+#include <sys/stat.h>
+
+#include <jansson.h>
+
+#include "stream.h"
+#include "users.h"
+
+#define VIAL_WORKSPACE "/workspace"
+
+/* An absolute path from an absolute one or one relative to /workspace. 0, -EINVAL (empty), -ENAMETOOLONG. */
+int vial_path_absolute(const char *path, char out_path[PATH_MAX]);
+
+/*
+ * "user" and the path in `field`. Closes the stream and returns false when one is wrong. /proc is refused: what the agent
+ * would find there is not what the guest's programs see.
+ */
+bool vial_fs_request(struct vial_stream *stream, json_t *request, const char *field, char out_path[PATH_MAX],
+		     struct vial_user *out_user);
+bool vial_fs_path(struct vial_stream *stream, json_t *request, const char *field, char out_path[PATH_MAX]);
+/* "mode" as an octal string or a number; absent: `fallback`. */
+bool vial_fs_mode(struct vial_stream *stream, json_t *request, mode_t fallback, mode_t *out_mode);
+
+/* The entry of docs/wire.md for `path`, as the entered user sees it; NULL with errno set. */
+json_t *vial_fs_entry(const char *path);
+/* A JSON string in which what is not UTF-8 has become U+FFFD. */
+json_t *vial_json_text(const char *text);
+
+/* mkdir -p of everything above the last component, as the entered user. 0 or -errno. */
+int vial_fs_make_parents(const char *path);

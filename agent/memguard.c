@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The limit that the host enforces (a cgroup under gVisor, the machine's RAM in a microVM) ends the whole sandbox, or picks its victim without
+ * asking. So the guard looks first: as often as memory could run out meanwhile, and above the high mark it kills the process of the zone with
+ * the largest resident set. Whoever started that process hears that it was the guard (is_oom).
+ *
+ * Under gVisor the disk lives in the same memory; its use is not the programs' and is taken off, because killing a program would not free it.
+ */
+#include "memguard.h"
+
+#include <signal.h>
+#include <stdbool.h>
+#include <string.h>
+
+#include "files.h"
+#include "log.h"
+#include "loop.h"
+#include "procfs.h"
+#include "rootfs.h"
+#include "zone.h"
+
+/* As fast as two cores can touch fresh pages here, rounded up. */
+#define FILL_RATE_KB_PER_MS (4u * 1024u)
+#define MIN_INTERVAL_MS 10
+#define MAX_INTERVAL_MS 1000
+/* Kill above this part of the limit, or with less than RESERVE_KB left, whichever leaves more to programs. */
+#define HIGH_PERCENT 95
+#define RESERVE_KB (64u * 1024u)
+/* After a kill the memory takes a moment to come back; a second victim before that would be one too many. */
+#define AFTER_KILL_MS 50
+
+static uint64_t limit_kb;
+static struct vial_timer timer;
+
+void vial_memguard_usage(uint64_t *out_used_kb, uint64_t *out_limit_kb)
+{
+	char text[4096];
+	uint64_t total_kb, available_kb, used_kb, disk_used_kb, disk_total_kb;
+
+	*out_used_kb = *out_limit_kb = 0;
+	if (vial_file_read_at(vial_procfs_fd(), "meminfo", text, sizeof(text)) <= 0)
+		return;
+	total_kb = vial_procfs_meminfo_kb(text, "MemTotal");
+	available_kb = vial_procfs_meminfo_kb(text, "MemAvailable");
+	used_kb = total_kb > available_kb ? total_kb - available_kb : 0;
+	if (vial_rootfs_disk_is_memory()) {
+		vial_rootfs_disk(&disk_used_kb, &disk_total_kb);
+		used_kb = used_kb > disk_used_kb ? used_kb - disk_used_kb : 0;
+	}
+	*out_used_kb = used_kb;
+	*out_limit_kb = limit_kb && limit_kb < total_kb ? limit_kb : total_kb;
+}
+
+static uint64_t high_mark_kb(uint64_t limit)
+{
+	uint64_t by_percent = limit * HIGH_PERCENT / 100;
+	uint64_t by_reserve = limit > RESERVE_KB ? limit - RESERVE_KB : 0;
+
+	return by_percent > by_reserve ? by_percent : by_reserve;
+}
+
+static bool take_larger(const struct vial_process *process, void *data)
+{
+	struct vial_process *largest = data;
+	bool is_ours = process->pid == 1 || process->pid == vial_zone_init_pid();
+
+	if (!is_ours && process->state != 'Z' && process->rss_kb > largest->rss_kb)
+		*largest = *process;
+	return true;
+}
+
+static bool kill_largest(void)
+{
+	struct vial_process largest = { 0 };
+
+	vial_procfs_for_each(take_larger, &largest);
+	if (largest.pid == 0)
+		return false;
+	vial_log("warning", "memory guard: killing a process of %llu kB", (unsigned long long)largest.rss_kb);
+	vial_zone_mark_oom(largest.pid, largest.session);
+	return kill(largest.pid, SIGKILL) == 0;
+}
+
+static void look(struct vial_timer *unused, void *data)
+{
+	uint64_t used_kb, current_limit_kb, high_kb;
+	int64_t interval_ms = MAX_INTERVAL_MS;
+
+	vial_memguard_usage(&used_kb, &current_limit_kb);
+	high_kb = high_mark_kb(current_limit_kb);
+	if (current_limit_kb > 0 && used_kb >= high_kb) {
+		interval_ms = kill_largest() ? AFTER_KILL_MS : MIN_INTERVAL_MS;
+	} else if (current_limit_kb > 0) {
+		interval_ms = (int64_t)((high_kb - used_kb) / FILL_RATE_KB_PER_MS);
+		if (interval_ms < MIN_INTERVAL_MS)
+			interval_ms = MIN_INTERVAL_MS;
+		if (interval_ms > MAX_INTERVAL_MS)
+			interval_ms = MAX_INTERVAL_MS;
+	}
+	vial_timer_set(&timer, interval_ms, look, NULL);
+}
+
+void vial_memguard_set_limit(uint64_t new_limit_kb)
+{
+	limit_kb = new_limit_kb;
+	vial_timer_set(&timer, MIN_INTERVAL_MS, look, NULL);
+}

@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The tables of ops.h, and the readers of request fields. */
+#include "ops.h"
+
+#include <string.h>
+
+#include "identity.h"
+
+static const struct vial_op ops[] = {
+	{ "exec", vial_op_exec },
+	{ "fs.list", vial_op_fs_list },
+	{ "fs.read", vial_op_fs_read },
+	{ "fs.stat", vial_op_fs_stat },
+	{ "fs.write", vial_op_fs_write },
+};
+
+const struct vial_resume_hook vial_resume_hooks[] = {
+	{ "entropy", vial_identity_entropy },
+	{ "clock", vial_identity_clock },
+	{ "hostname", vial_identity_hostname },
+	{ NULL, NULL },
+};
+
+const struct vial_op *vial_op_find(const char *name)
+{
+	for (size_t i = 0; i < sizeof(ops) / sizeof(*ops); i++) {
+		if (strcmp(ops[i].name, name) == 0)
+			return &ops[i];
+	}
+	return NULL;
+}
+
+bool vial_request_string(struct vial_stream *stream, json_t *request, const char *field, bool is_required,
+			 const char **out_value)
+{
+	json_t *value = json_object_get(request, field);
+
+	if (json_is_string(value)) {
+		*out_value = json_string_value(value);
+		return true;
+	}
+	if ((!value || json_is_null(value)) && !is_required) {
+		*out_value = NULL;
+		return true;
+	}
+	vial_stream_close_error(stream, VIAL_INVALID, "the field \"%s\" must be a string", field);
+	return false;
+}
+
+bool vial_request_integer(struct vial_stream *stream, json_t *request, const char *field, json_int_t minimum,
+			  json_int_t maximum, json_int_t fallback, json_int_t *out_value)
+{
+	json_t *value = json_object_get(request, field);
+
+	if (!value || json_is_null(value)) {
+		*out_value = fallback;
+		return true;
+	}
+	if (json_is_integer(value) && json_integer_value(value) >= minimum && json_integer_value(value) <= maximum) {
+		*out_value = json_integer_value(value);
+		return true;
+	}
+	vial_stream_close_error(stream, VIAL_INVALID, "the field \"%s\" must be a whole number from %lld to %lld", field,
+				(long long)minimum, (long long)maximum);
+	return false;
+}
+
+bool vial_request_bool(struct vial_stream *stream, json_t *request, const char *field, bool *out_value)
+{
+	json_t *value = json_object_get(request, field);
+
+	if (value && !json_is_null(value) && !json_is_boolean(value)) {
+		vial_stream_close_error(stream, VIAL_INVALID, "the field \"%s\" must be true or false", field);
+		return false;
+	}
+	*out_value = json_is_true(value);
+	return true;
+}

@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A process that `exec` started: its pipes or pty, its deadline, its ring, its end. exec.c makes it, procops.c looks at it.
+ *
+ *   starting → running → draining (exited; somebody may still hold its pipes) → exited (remembered, the last 64)
+ *
+ * In the foreground the output goes to the exec's stream, and the process is held back when the stream has no credit. In the background it goes to a ring,
+ * always, and to whoever is attached.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "loop.h"
+#include "ring.h"
+#include "spawn.h"
+#include "stream.h"
+
+struct vial_process_output {
+	struct vial_process_run *run;
+	struct vial_watch watch;
+	int fd; /* -1: at its end */
+	uint8_t channel;
+};
+
+/* Bytes on their way to the process's stdin; bounded by the stream's credit. */
+struct vial_process_input {
+	int fd; /* -1: closed or never open */
+	struct vial_watch watch;
+	uint8_t *bytes;
+	size_t start, end, capacity;
+	bool is_ending;             /* close when all is written */
+	struct vial_stream *source; /* whom to give credit back; NULL when nobody is writing */
+	void (*on_drained)(struct vial_stream *source); /* all written after is_ending, or the process is gone */
+};
+
+struct vial_attached {
+	struct vial_attached *next;
+	struct vial_process_run *run;
+	struct vial_stream *stream;
+	struct vial_ring_reader reader;
+};
+
+struct vial_process_run {
+	struct vial_process_run *next;
+	struct vial_child *child; /* NULL when it has exited */
+	pid_t pid;
+	pid_t outer_pid;
+	char *command; /* for the list */
+	char *cwd;
+	char user[64];
+	int64_t started_at_ms; /* wall clock */
+	int64_t started_ms;    /* monotonic */
+	int64_t duration_ms;
+	bool is_background, is_exited, is_timed_out, is_cancelled, is_done;
+	bool is_pty;
+	struct vial_exit exit;
+	struct vial_process_output outputs[2];
+	struct vial_process_input input;
+	struct vial_stream *stream; /* the exec's; NULL in the background */
+	bool is_answered;           /* a background exec's stream has been closed */
+	struct vial_ring *ring;
+	struct vial_attached *attached;
+	struct vial_timer deadline, grace, silence;
+};
+
+/* What exec wants, with everything borrowed for the call. */
+struct vial_process_options {
+	const char *const *argv;
+	const char *command;
+	const char *cwd;
+	char *const *env;
+	const struct vial_user *user;
+	bool has_stdin, is_background, is_pty;
+	unsigned short rows, columns;
+	int64_t timeout_ms; /* 0: none */
+};
+
+/* Takes the stream over in any case: it is closed when the process has ended, or could not start. */
+void vial_process_start(struct vial_stream *stream, const struct vial_process_options *options);
+
+struct vial_process_run *vial_process_find(pid_t pid);
+struct vial_process_run *vial_process_first(void);
+/* Takes the stream over: the ring, live output, and the same CLOSE as exec. */
+void vial_process_attach(struct vial_process_run *run, struct vial_stream *stream);
+/* SIGTERM to its group, SIGKILL after the grace time. */
+void vial_process_end(struct vial_process_run *run);
+int vial_process_signal(struct vial_process_run *run, int signal);
+void vial_process_resize(struct vial_process_run *run, unsigned short rows, unsigned short columns);
+
+/* stdin: `source` gets credit as bytes are written. on_drained is set by proc.stdin only. */
+void vial_process_input_write(struct vial_process_run *run, const uint8_t *bytes, size_t size_bytes);
+void vial_process_input_end(struct vial_process_run *run);

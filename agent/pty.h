@@ -1,0 +1,10 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Pseudo terminals for exec. */
+#pragma once
+
+#include "users.h"
+
+/* A non-blocking master and a slave owned by the user. 0 or -errno. */
+int vial_pty_open(unsigned short rows, unsigned short columns, const struct vial_user *user, int *out_master, int *out_slave);
+/* Sets the size and tells the foreground program. */
+void vial_pty_resize(int master, unsigned short rows, unsigned short columns);

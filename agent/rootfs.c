@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * See rootfs.h. With a disk size: a tmpfs of that size, an overlay with the image below and the tmpfs above, and a pivot into it. So a full
+ * disk is a plain ENOSPC for programs, and the disk travels with the snapshot of the sandbox's memory.
+ */
+#include "rootfs.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "users.h"
+
+#define FALLBACK_UID 1000
+
+static int disk_fd = -1;
+static int disk_is_memory;
+
+/* A read-only image offers no choice but the directories it has. */
+static const char *find_mount_point(void)
+{
+	static const char *const candidates[] = { "/mnt", "/run", "/media", "/tmp", "/srv" };
+
+	for (size_t i = 0; i < sizeof(candidates) / sizeof(*candidates); i++) {
+		struct stat info;
+
+		if (stat(candidates[i], &info) == 0 && S_ISDIR(info.st_mode))
+			return candidates[i];
+	}
+	return NULL;
+}
+
+/* What is mounted at `path` appears at the same place below the new root; nothing there is no error. */
+static int carry_over(const char *new_root, const char *path)
+{
+	char target[128];
+	struct stat info;
+
+	if (stat(path, &info) < 0)
+		return 0;
+	snprintf(target, sizeof(target), "%s%s", new_root, path);
+	if (mkdir(target, 0755) < 0 && errno != EEXIST)
+		return -errno;
+	return mount(path, target, NULL, MS_BIND | MS_REC, NULL) < 0 ? -errno : 0;
+}
+
+static int make_overlay(const char *base, unsigned long disk_mb)
+{
+	char options[256], path[128];
+
+	snprintf(options, sizeof(options), "size=%lum,mode=755", disk_mb);
+	if (mount("tmpfs", base, "tmpfs", MS_NODEV, options) < 0)
+		return -errno;
+	for (int i = 0; i < 3; i++) {
+		static const char *const names[] = { "upper", "work", "root" };
+
+		snprintf(path, sizeof(path), "%s/%s", base, names[i]);
+		if (mkdir(path, 0755) < 0)
+			return -errno;
+	}
+	disk_fd = open(base, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	snprintf(options, sizeof(options), "lowerdir=/,upperdir=%s/upper,workdir=%s/work", base, base);
+	return mount("overlay", path, "overlay", 0, options) < 0 ? -errno : 0;
+}
+
+static int pivot(const char *new_root)
+{
+	if (chdir(new_root) < 0)
+		return -errno;
+	/* With both arguments the same, the old root ends up under the new one and one unmount uncovers it. */
+	if (syscall(SYS_pivot_root, ".", ".") < 0)
+		return -errno;
+	if (umount2(".", MNT_DETACH) < 0 || chdir("/") < 0)
+		return -errno;
+	return 0;
+}
+
+static int enter_disk(unsigned long disk_mb, const char **out_step)
+{
+	static const char *const carried[] = { "/proc", "/dev", "/sys", "/opt/vial" };
+	const char *base = find_mount_point();
+	char new_root[128];
+	int result = base ? make_overlay(base, disk_mb) : -ENOENT;
+
+	*out_step = "make the disk";
+	if (result < 0)
+		return result;
+	snprintf(new_root, sizeof(new_root), "%s/root", base);
+	*out_step = "carry the mounts over";
+	for (size_t i = 0; i < sizeof(carried) / sizeof(*carried) && result == 0; i++)
+		result = carry_over(new_root, carried[i]);
+	if (result < 0)
+		return result;
+	*out_step = "enter the disk";
+	disk_is_memory = 1;
+	return pivot(new_root);
+}
+
+/* gVisor and devtmpfs bring most of /dev; these are what programs miss when they do not. All best effort. */
+static void complete_dev(void)
+{
+	struct stat info;
+
+	mkdir("/dev/pts", 0755);
+	if (stat("/dev/pts/ptmx", &info) < 0)
+		mount("devpts", "/dev/pts", "devpts", MS_NOSUID | MS_NOEXEC, "newinstance,ptmxmode=0666,mode=620,gid=5");
+	if (stat("/dev/ptmx", &info) < 0 && symlink("pts/ptmx", "/dev/ptmx") < 0)
+		return;
+	if (mkdir("/dev/shm", 01777) == 0)
+		mount("tmpfs", "/dev/shm", "tmpfs", MS_NOSUID | MS_NODEV, "mode=1777");
+	if (lstat("/dev/fd", &info) < 0) {
+		(void)!symlink("/proc/self/fd", "/dev/fd");
+		(void)!symlink("/proc/self/fd/0", "/dev/stdin");
+		(void)!symlink("/proc/self/fd/1", "/dev/stdout");
+		(void)!symlink("/proc/self/fd/2", "/dev/stderr");
+	}
+}
+
+static void make_owned(const char *path, uid_t uid, gid_t gid)
+{
+	struct stat info;
+
+	if (mkdir(path, 0755) < 0 && errno != EEXIST)
+		return;
+	/* Only what is new or still root's: an image may have its own ideas. */
+	if (lstat(path, &info) == 0 && S_ISDIR(info.st_mode) && info.st_uid == 0 && uid != 0)
+		(void)!lchown(path, uid, gid);
+}
+
+static void make_directories(void)
+{
+	struct vial_user user;
+	bool has_user = vial_user_find(NULL, &user) == 0;
+
+	if (!has_user)
+		user = (struct vial_user){ .uid = FALLBACK_UID, .gid = FALLBACK_UID, .home = "/home/user" };
+	if (mkdir("/tmp", 01777) == 0)
+		chmod("/tmp", 01777);
+	make_owned("/workspace", user.uid, user.gid);
+	make_owned(user.home, user.uid, user.gid);
+}
+
+int vial_rootfs_init(unsigned long disk_mb, const char **out_step)
+{
+	int result = 0;
+
+	*out_step = "mount /proc";
+	if (access("/proc/self", F_OK) < 0 && mount("proc", "/proc", "proc", 0, NULL) < 0)
+		return -errno;
+	if (disk_mb > 0)
+		result = enter_disk(disk_mb, out_step);
+	if (result < 0)
+		return result;
+	if (disk_fd < 0)
+		disk_fd = open("/", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	complete_dev();
+	make_directories();
+	return 0;
+}
+
+void vial_rootfs_disk(uint64_t *out_used_kb, uint64_t *out_total_kb)
+{
+	struct statvfs info;
+
+	*out_used_kb = *out_total_kb = 0;
+	if (disk_fd < 0 || fstatvfs(disk_fd, &info) < 0)
+		return;
+	*out_total_kb = (uint64_t)info.f_blocks * info.f_frsize / 1024;
+	*out_used_kb = (uint64_t)(info.f_blocks - info.f_bfree) * info.f_frsize / 1024;
+}
+
+int vial_rootfs_disk_is_memory(void)
+{
+	return disk_is_memory;
+}

@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The zone: the pid and mount namespace of all the guest's programs. Programs cannot see, signal or trace the agent from there, not even as
+ * root: in gVisor a root process could otherwise kill pid 1. If guest root kills the zone's init, every program dies with it; the agent
+ * says so on their streams and starts a new zone at once. Spawning is spawn.h.
+ */
+#pragma once
+
+#include <sys/types.h>
+
+/* Starts the first zone. `program` is the agent's own file. */
+int vial_zone_start(const char *program);
+/* For the loop: some child of ours has died. */
+void vial_zone_on_child(void);
+/* The outer pid of the zone's init, which nobody but the agent may kill; 0 when there is none. */
+pid_t vial_zone_init_pid(void);
+/* The memory guard has killed this process: whoever's session it belonged to is told so when it exits. */
+void vial_zone_mark_oom(pid_t outer_pid, pid_t outer_session);
