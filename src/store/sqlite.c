@@ -1,0 +1,255 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "store/sqlite.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sqlite3.h>
+#include <unistd.h>
+
+#include "store/migrations.h"
+#include "util/error.h"
+#include "util/fd.h"
+
+/* Another program (a backup, the sqlite3 shell) may hold the lock for a moment. */
+#define BUSY_TIMEOUT_MS 5000
+
+typedef enum {
+	STATEMENT_PUT,
+	STATEMENT_DELETE,
+	STATEMENT_LOAD,
+	N_STATEMENTS,
+} Statement;
+
+struct VialSqlite {
+	sqlite3 *handle;
+	sqlite3_stmt *statements[VIAL_N_RECORD_TYPES][N_STATEMENTS];
+	sqlite3_stmt *list_calls;
+	sqlite3_stmt *prune_calls;
+};
+
+static gboolean
+fail(VialSqlite *db, GError **error, const char *what)
+{
+	int code = sqlite3_errcode(db->handle) & 0xff;
+
+	return vial_fail(error, code == SQLITE_FULL ? VIAL_ERROR_NO_SPACE : VIAL_ERROR_INTERNAL, "the database: %s: %s", what,
+	                 sqlite3_errmsg(db->handle));
+}
+
+static gboolean
+execute(VialSqlite *db, const char *sql, GError **error)
+{
+	return sqlite3_exec(db->handle, sql, NULL, NULL, NULL) == SQLITE_OK || fail(db, error, sql);
+}
+
+static gboolean
+prepare(VialSqlite *db, const char *sql, sqlite3_stmt **out, GError **error)
+{
+	return sqlite3_prepare_v3(db->handle, sql, -1, SQLITE_PREPARE_PERSISTENT, out, NULL) == SQLITE_OK ||
+	       fail(db, error, sql);
+}
+
+static char *
+list_columns(const VialRecordType *type)
+{
+	GString *list = g_string_new(NULL);
+
+	for (gsize i = 0; i < type->n_columns; i++)
+		g_string_append_printf(list, "%s%s", i ? ", " : "", type->columns[i].name);
+	return g_string_free(list, FALSE);
+}
+
+static gboolean
+prepare_type(VialSqlite *db, VialRecordKind kind, GError **error)
+{
+	const VialRecordType *type = &vial_record_types[kind];
+	sqlite3_stmt **out = db->statements[kind];
+	g_autofree char *columns = list_columns(type);
+	g_autoptr(GString) marks = g_string_new("?");
+
+	for (gsize i = 1; i < type->n_columns; i++)
+		g_string_append(marks, ", ?");
+	g_autofree char *put = g_strdup_printf("INSERT OR REPLACE INTO %s (%s) VALUES (%s)", type->table, columns, marks->str);
+	g_autofree char *remove = g_strdup_printf("DELETE FROM %s WHERE id = ?", type->table);
+	g_autofree char *load = g_strdup_printf("SELECT %s FROM %s ORDER BY rowid", columns, type->table);
+	return prepare(db, put, &out[STATEMENT_PUT], error) && prepare(db, remove, &out[STATEMENT_DELETE], error) &&
+	       prepare(db, load, &out[STATEMENT_LOAD], error);
+}
+
+static gboolean
+prepare_all(VialSqlite *db, GError **error)
+{
+	for (int kind = 0; kind < VIAL_N_RECORD_TYPES; kind++)
+		if (!prepare_type(db, (VialRecordKind)kind, error))
+			return FALSE;
+	g_autofree char *columns = list_columns(&vial_record_types[VIAL_RECORD_CALL]);
+	g_autofree char *list =
+	    g_strdup_printf("SELECT %s FROM calls WHERE sandbox_id = ? ORDER BY started_at DESC, rowid DESC LIMIT ?", columns);
+	return prepare(db, list, &db->list_calls, error) &&
+	       prepare(db, "DELETE FROM calls WHERE started_at < ?", &db->prune_calls, error);
+}
+
+/* SQLite would create the file with the umask's mode; it holds every tenant's data. The -wal and -shm files follow it. */
+static gboolean
+create_private(const char *path, GError **error)
+{
+	vial_autofd int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+
+	return fd >= 0 || vial_fail(error, VIAL_ERROR_INTERNAL, "cannot open the database %s: %s", path, g_strerror(errno));
+}
+
+VialSqlite *
+vial_sqlite_open(const char *path, GError **error)
+{
+	VialSqlite *db = g_new0(VialSqlite, 1);
+	int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_NOFOLLOW;
+
+	if (!create_private(path, error)) {
+		g_free(db);
+		return NULL;
+	}
+	if (sqlite3_open_v2(path, &db->handle, flags, NULL) != SQLITE_OK) {
+		vial_fail(error, VIAL_ERROR_INTERNAL, "cannot open the database %s: %s", path, sqlite3_errmsg(db->handle));
+	} else {
+		sqlite3_busy_timeout(db->handle, BUSY_TIMEOUT_MS);
+		sqlite3_extended_result_codes(db->handle, 1);
+		/*
+		 * WAL with synchronous=NORMAL: a commit reaches the kernel but is not awaited on the disk, so the daemon's
+		 * death loses nothing and creating a sandbox waits for no disk. The machine's death may lose the last
+		 * commits, never the database's integrity; records that must outlive it are flushed (vial_sqlite_flush).
+		 */
+		if (execute(db, "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL; PRAGMA foreign_keys=ON", error) &&
+		    vial_migrations_apply(db->handle, path, error) && prepare_all(db, error))
+			return db;
+	}
+	vial_sqlite_close(db);
+	return NULL;
+}
+
+void
+vial_sqlite_close(VialSqlite *db)
+{
+	if (!db)
+		return;
+	for (int kind = 0; kind < VIAL_N_RECORD_TYPES; kind++)
+		for (int i = 0; i < N_STATEMENTS; i++)
+			sqlite3_finalize(db->statements[kind][i]);
+	sqlite3_finalize(db->list_calls);
+	sqlite3_finalize(db->prune_calls);
+	sqlite3_close(db->handle);
+	g_free(db);
+}
+
+gboolean
+vial_sqlite_begin(VialSqlite *db, GError **error)
+{
+	return execute(db, "BEGIN IMMEDIATE", error);
+}
+
+gboolean
+vial_sqlite_commit(VialSqlite *db, GError **error)
+{
+	/* A full disk makes SQLite roll back the transaction by itself. */
+	if (sqlite3_get_autocommit(db->handle))
+		return vial_fail(error, VIAL_ERROR_NO_SPACE, "the database: the changes were rolled back; is the disk full?");
+	if (execute(db, "COMMIT", error))
+		return TRUE;
+	execute(db, "ROLLBACK", NULL);
+	return FALSE;
+}
+
+gboolean
+vial_sqlite_flush(VialSqlite *db, GError **error)
+{
+	/* With synchronous=NORMAL a checkpoint is what calls fsync. */
+	return sqlite3_wal_checkpoint_v2(db->handle, NULL, SQLITE_CHECKPOINT_FULL, NULL, NULL) == SQLITE_OK ||
+	       fail(db, error, "flush");
+}
+
+static gboolean
+run_once(VialSqlite *db, sqlite3_stmt *statement, const char *what, GError **error)
+{
+	int status = sqlite3_step(statement);
+	gboolean is_done = status == SQLITE_DONE || fail(db, error, what);
+
+	sqlite3_reset(statement);
+	sqlite3_clear_bindings(statement);
+	return is_done;
+}
+
+gboolean
+vial_sqlite_put(VialSqlite *db, VialRecordKind kind, gpointer record, GError **error)
+{
+	const VialRecordType *type = &vial_record_types[kind];
+	sqlite3_stmt *statement = db->statements[kind][STATEMENT_PUT];
+
+	for (gsize i = 0; i < type->n_columns; i++) {
+		const VialColumn *column = &type->columns[i];
+		if (column->type == VIAL_COLUMN_TEXT)
+			sqlite3_bind_text(statement, (int)i + 1, *vial_record_text(record, column), -1, SQLITE_STATIC);
+		else
+			sqlite3_bind_int64(statement, (int)i + 1, *vial_record_int(record, column));
+	}
+	return run_once(db, statement, type->table, error);
+}
+
+gboolean
+vial_sqlite_delete(VialSqlite *db, VialRecordKind kind, const char *id, GError **error)
+{
+	sqlite3_stmt *statement = db->statements[kind][STATEMENT_DELETE];
+
+	sqlite3_bind_text(statement, 1, id, -1, SQLITE_STATIC);
+	return run_once(db, statement, vial_record_types[kind].table, error);
+}
+
+static gpointer
+read_record(sqlite3_stmt *statement, const VialRecordType *type)
+{
+	gpointer record = g_malloc0(type->size_bytes);
+
+	for (gsize i = 0; i < type->n_columns; i++) {
+		const VialColumn *column = &type->columns[i];
+		if (column->type == VIAL_COLUMN_TEXT) {
+			const char *text = (const char *)sqlite3_column_text(statement, (int)i);
+			*vial_record_text(record, column) = g_strdup(text ? text : "");
+		} else {
+			*vial_record_int(record, column) = sqlite3_column_int64(statement, (int)i);
+		}
+	}
+	return record;
+}
+
+static GPtrArray *
+read_all(VialSqlite *db, sqlite3_stmt *statement, const VialRecordType *type, GError **error)
+{
+	g_autoptr(GPtrArray) records = g_ptr_array_new_with_free_func(type->free);
+	int status;
+
+	while ((status = sqlite3_step(statement)) == SQLITE_ROW)
+		g_ptr_array_add(records, read_record(statement, type));
+	gboolean is_done = status == SQLITE_DONE || fail(db, error, type->table);
+	sqlite3_reset(statement);
+	sqlite3_clear_bindings(statement);
+	return is_done ? g_steal_pointer(&records) : NULL;
+}
+
+GPtrArray *
+vial_sqlite_load(VialSqlite *db, VialRecordKind kind, GError **error)
+{
+	return read_all(db, db->statements[kind][STATEMENT_LOAD], &vial_record_types[kind], error);
+}
+
+GPtrArray *
+vial_sqlite_list_calls(VialSqlite *db, const char *sandbox_id, guint limit, GError **error)
+{
+	sqlite3_bind_text(db->list_calls, 1, sandbox_id, -1, SQLITE_STATIC);
+	sqlite3_bind_int64(db->list_calls, 2, limit);
+	return read_all(db, db->list_calls, &vial_record_types[VIAL_RECORD_CALL], error);
+}
+
+gboolean
+vial_sqlite_prune_calls(VialSqlite *db, gint64 before, GError **error)
+{
+	sqlite3_bind_int64(db->prune_calls, 1, before);
+	return run_once(db, db->prune_calls, "calls", error);
+}

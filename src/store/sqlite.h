@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The SQLite backend: plain synchronous operations on one connection, used by one thread at a time. */
+#pragma once
+
+#include <glib.h>
+
+#include "store/record.h"
+
+typedef struct VialSqlite VialSqlite;
+
+VialSqlite *vial_sqlite_open(const char *path, GError **error);
+void vial_sqlite_close(VialSqlite *db); /* accepts NULL */
+
+/*
+ * A transaction holds a batch of operations. One that fails by itself leaves the others; commit fails when the batch as a
+ * whole was lost.
+ */
+gboolean vial_sqlite_begin(VialSqlite *db, GError **error);
+gboolean vial_sqlite_commit(VialSqlite *db, GError **error);
+/* After commit: what was committed is on the disk itself. */
+gboolean vial_sqlite_flush(VialSqlite *db, GError **error);
+
+gboolean vial_sqlite_put(VialSqlite *db, VialRecordKind kind, gpointer record, GError **error);
+gboolean vial_sqlite_delete(VialSqlite *db, VialRecordKind kind, const char *id, GError **error);
+GPtrArray *vial_sqlite_load(VialSqlite *db, VialRecordKind kind, GError **error);
+GPtrArray *vial_sqlite_list_calls(VialSqlite *db, const char *sandbox_id, guint limit, GError **error);
+gboolean vial_sqlite_prune_calls(VialSqlite *db, gint64 before, GError **error);

@@ -1,0 +1,294 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The queue in front of the database. One writer thread takes whatever has gathered, runs it as one transaction (a burst of
+ * a thousand sandboxes is a few commits, not a thousand), and posts the completions to the main loop.
+ */
+#include "store/store.h"
+
+#include "store/record.h"
+#include "store/sqlite.h"
+#include "util/error.h"
+#include "util/log.h"
+#include "util/worker.h"
+
+/* Operations in one transaction: bounds how long the first of them waits for the last. */
+#define MAX_BATCH 256
+
+typedef enum {
+	JOB_PUT,
+	JOB_DELETE,
+	JOB_LIST_CALLS,
+	JOB_PRUNE_CALLS,
+	JOB_STOP,
+} JobVerb;
+
+typedef struct {
+	JobVerb verb;
+	VialRecordKind kind;
+	gpointer record; /* JOB_PUT */
+	char *id;        /* JOB_DELETE, JOB_LIST_CALLS */
+	guint limit;
+	gint64 before;
+	VialStoreDone done;
+	VialStoreListed listed;
+	gpointer data;
+	GPtrArray *result;
+	GError *error;
+} Job;
+
+struct VialStore {
+	VialSqlite *db; /* the main thread's until the writer starts */
+	GAsyncQueue *queue;
+	GThread *writer;
+	guint start_id;
+};
+
+static void
+job_free(gpointer pointer)
+{
+	Job *job = pointer;
+
+	if (job->record)
+		vial_record_types[job->kind].free(job->record);
+	if (job->result)
+		g_ptr_array_unref(job->result);
+	g_clear_error(&job->error);
+	g_free(job->id);
+	g_free(job);
+}
+
+/* On the main loop. */
+static void
+complete_batch(gpointer pointer)
+{
+	g_autoptr(GPtrArray) batch = pointer;
+
+	for (guint i = 0; i < batch->len; i++) {
+		Job *job = batch->pdata[i];
+		if (job->listed)
+			job->listed(job->result, job->error, job->data);
+		else if (job->done)
+			job->done(job->error, job->data);
+		else if (job->error)
+			vial_log_error("store", "a record was not stored", "table", vial_record_types[job->kind].table, "error",
+			               job->error->message);
+	}
+}
+
+static void
+run_job(VialSqlite *db, Job *job)
+{
+	switch (job->verb) {
+	case JOB_PUT:
+		vial_sqlite_put(db, job->kind, job->record, &job->error);
+		break;
+	case JOB_DELETE:
+		vial_sqlite_delete(db, job->kind, job->id, &job->error);
+		break;
+	case JOB_LIST_CALLS:
+		job->result = vial_sqlite_list_calls(db, job->id, job->limit, &job->error);
+		break;
+	case JOB_PRUNE_CALLS:
+		vial_sqlite_prune_calls(db, job->before, &job->error);
+		break;
+	case JOB_STOP:
+		break;
+	}
+}
+
+static void
+run_batch(VialSqlite *db, GPtrArray *batch)
+{
+	g_autoptr(GError) error = NULL;
+	gboolean must_flush = FALSE;
+
+	if (vial_sqlite_begin(db, &error)) {
+		for (guint i = 0; i < batch->len; i++) {
+			Job *job = batch->pdata[i];
+			run_job(db, job);
+			must_flush = must_flush || (job->verb <= JOB_DELETE && vial_record_types[job->kind].is_durable);
+		}
+		if (vial_sqlite_commit(db, &error) && must_flush)
+			vial_sqlite_flush(db, &error);
+	}
+	for (guint i = 0; error && i < batch->len; i++) {
+		Job *job = batch->pdata[i];
+		if (!job->error)
+			job->error = g_error_copy(error);
+	}
+}
+
+static gpointer
+write_queue(gpointer pointer)
+{
+	VialStore *store = pointer;
+	gboolean is_stopping = FALSE;
+
+	while (!is_stopping) {
+		GPtrArray *batch = g_ptr_array_new_with_free_func(job_free);
+		Job *job = g_async_queue_pop(store->queue);
+		while (job) {
+			is_stopping = job->verb == JOB_STOP;
+			g_ptr_array_add(batch, job);
+			job = batch->len < MAX_BATCH && !is_stopping ? g_async_queue_try_pop(store->queue) : NULL;
+		}
+		run_batch(store->db, batch);
+		vial_main_loop_call(complete_batch, batch);
+	}
+	return NULL;
+}
+
+VialStore *
+vial_store_open(const char *path, GError **error)
+{
+	VialSqlite *db = vial_sqlite_open(path, error);
+
+	if (!db)
+		return NULL;
+	VialStore *store = g_new0(VialStore, 1);
+	store->db = db;
+	store->queue = g_async_queue_new_full(job_free);
+	return store;
+}
+
+static gboolean
+start_writer(gpointer pointer)
+{
+	VialStore *store = pointer;
+
+	store->start_id = 0;
+	store->writer = g_thread_new("store", write_queue, store);
+	return G_SOURCE_REMOVE;
+}
+
+static void
+push(VialStore *store, Job job)
+{
+	g_async_queue_push(store->queue, g_memdup2(&job, sizeof(job)));
+	/* Started by the main loop, not here: until that runs, everything can still be loaded without a lock. */
+	if (!store->writer && !store->start_id)
+		store->start_id = g_idle_add_full(G_PRIORITY_HIGH, start_writer, store, NULL);
+}
+
+void
+vial_store_close(VialStore *store)
+{
+	if (!store)
+		return;
+	if (store->writer || store->start_id) {
+		push(store, (Job){ .verb = JOB_STOP });
+		if (store->start_id) {
+			g_source_remove(store->start_id);
+			start_writer(store);
+		}
+		g_thread_join(store->writer);
+	}
+	vial_sqlite_close(store->db);
+	g_async_queue_unref(store->queue);
+	g_free(store);
+}
+
+static GPtrArray *
+load(VialStore *store, VialRecordKind kind, GError **error)
+{
+	g_return_val_if_fail(!store->writer, NULL);
+	return vial_sqlite_load(store->db, kind, error);
+}
+
+static void
+put(VialStore *store, VialRecordKind kind, gconstpointer record, VialStoreDone done, gpointer data)
+{
+	push(store, (Job){
+			.verb = JOB_PUT,
+			.kind = kind,
+			.record = vial_record_copy(&vial_record_types[kind], record),
+			.done = done,
+			.data = data,
+		    });
+}
+
+static void
+delete(VialStore *store, VialRecordKind kind, const char *id, VialStoreDone done, gpointer data)
+{
+	push(store, (Job){ .verb = JOB_DELETE, .kind = kind, .id = g_strdup(id), .done = done, .data = data });
+}
+
+GPtrArray *
+vial_store_load_keys(VialStore *store, GError **error)
+{
+	return load(store, VIAL_RECORD_KEY, error);
+}
+
+GPtrArray *
+vial_store_load_sandboxes(VialStore *store, GError **error)
+{
+	return load(store, VIAL_RECORD_SANDBOX, error);
+}
+
+GPtrArray *
+vial_store_load_snapshots(VialStore *store, GError **error)
+{
+	return load(store, VIAL_RECORD_SNAPSHOT, error);
+}
+
+void
+vial_store_put_key(VialStore *store, const VialKeyRecord *record, VialStoreDone done, gpointer data)
+{
+	put(store, VIAL_RECORD_KEY, record, done, data);
+}
+
+void
+vial_store_put_sandbox(VialStore *store, const VialSandboxRecord *record, VialStoreDone done, gpointer data)
+{
+	put(store, VIAL_RECORD_SANDBOX, record, done, data);
+}
+
+void
+vial_store_put_call(VialStore *store, const VialCallRecord *record, VialStoreDone done, gpointer data)
+{
+	put(store, VIAL_RECORD_CALL, record, done, data);
+}
+
+void
+vial_store_put_snapshot(VialStore *store, const VialSnapshotRecord *record, VialStoreDone done, gpointer data)
+{
+	put(store, VIAL_RECORD_SNAPSHOT, record, done, data);
+}
+
+void
+vial_store_delete_key(VialStore *store, const char *id, VialStoreDone done, gpointer data)
+{
+	delete(store, VIAL_RECORD_KEY, id, done, data);
+}
+
+void
+vial_store_delete_sandbox(VialStore *store, const char *id, VialStoreDone done, gpointer data)
+{
+	delete(store, VIAL_RECORD_SANDBOX, id, done, data);
+}
+
+void
+vial_store_delete_snapshot(VialStore *store, const char *id, VialStoreDone done, gpointer data)
+{
+	delete(store, VIAL_RECORD_SNAPSHOT, id, done, data);
+}
+
+void
+vial_store_list_calls(VialStore *store, const char *sandbox_id, guint limit, VialStoreListed listed, gpointer data)
+{
+	push(store, (Job){
+			.verb = JOB_LIST_CALLS,
+			.kind = VIAL_RECORD_CALL,
+			.id = g_strdup(sandbox_id),
+			.limit = limit,
+			.listed = listed,
+			.data = data,
+		    });
+}
+
+void
+vial_store_prune_calls(VialStore *store, gint64 before, VialStoreDone done, gpointer data)
+{
+	push(store,
+	     (Job){ .verb = JOB_PRUNE_CALLS, .kind = VIAL_RECORD_CALL, .before = before, .done = done, .data = data });
+}

@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the daemon remembers: keys, sandboxes, calls, snapshots. Everything is read once at start, synchronously; after
+ * that every operation goes through one queue to one writer thread, in order, and `done` is called on the main loop. The
+ * main loop never waits for SQL.
+ *
+ * Durability: a record whose `done` came without an error survives the death of the daemon. Keys and snapshots, which must
+ * also survive the death of the machine, are flushed to disk before `done`; a sandbox dies with the machine anyway.
+ */
+#pragma once
+
+#include <glib.h>
+
+typedef struct VialStore VialStore;
+
+/* Records. Strings are never NULL when loaded ("" instead); times are milliseconds since the epoch, 0 for none. */
+typedef struct {
+	char *id;
+	char *project;
+	char *role;   /* admin, user */
+	char *label;
+	char *hash;   /* SHA-256 of the key, hexadecimal: the key itself is never stored */
+	char *source; /* file: the one in keys/admin.key; api: made by request */
+	gint64 created_at;
+} VialKeyRecord;
+
+typedef struct {
+	char *id;
+	char *project;
+	char *key_id;
+	char *template_name;
+	char *engine;
+	char *status;
+	char *document; /* JSON: everything the columns do not say */
+	gint64 created_at;
+	gint64 updated_at;
+	gint64 expires_at;
+} VialSandboxRecord;
+
+typedef struct {
+	char *id;
+	char *sandbox_id;
+	char *kind; /* exec, run, ... */
+	char *status;
+	char *detail; /* JSON */
+	gint64 started_at;
+	gint64 ended_at;
+} VialCallRecord;
+
+typedef struct {
+	char *id;
+	char *project;
+	char *sandbox_id;
+	char *template_name;
+	char *name;
+	char *document; /* JSON */
+	gint64 size_bytes;
+	gint64 created_at;
+} VialSnapshotRecord;
+
+/* `error` is NULL when the operation is done; borrowed. */
+typedef void (*VialStoreDone)(const GError *error, gpointer data);
+/* `records` is NULL on error; borrowed, take a reference to keep it. */
+typedef void (*VialStoreListed)(GPtrArray *records, const GError *error, gpointer data);
+
+/* Opens or creates the database and brings its schema up to date. Blocks; at start only. */
+VialStore *vial_store_open(const char *path, GError **error);
+/* Finishes what is queued, then closes. Completions that were not yet delivered still are, by the main loop. */
+void vial_store_close(VialStore *store); /* accepts NULL */
+
+/* Arrays of records, which free themselves. Block; only before the main loop runs (puts may already be queued). */
+GPtrArray *vial_store_load_keys(VialStore *store, GError **error);
+GPtrArray *vial_store_load_sandboxes(VialStore *store, GError **error);
+GPtrArray *vial_store_load_snapshots(VialStore *store, GError **error);
+
+/* Insert or replace by id. The record is copied. `done` may be NULL: a failure is then logged. */
+void vial_store_put_key(VialStore *store, const VialKeyRecord *record, VialStoreDone done, gpointer data);
+void vial_store_put_sandbox(VialStore *store, const VialSandboxRecord *record, VialStoreDone done, gpointer data);
+void vial_store_put_call(VialStore *store, const VialCallRecord *record, VialStoreDone done, gpointer data);
+void vial_store_put_snapshot(VialStore *store, const VialSnapshotRecord *record, VialStoreDone done, gpointer data);
+
+/* Deleting what is not there is no error. */
+void vial_store_delete_key(VialStore *store, const char *id, VialStoreDone done, gpointer data);
+void vial_store_delete_sandbox(VialStore *store, const char *id, VialStoreDone done, gpointer data);
+void vial_store_delete_snapshot(VialStore *store, const char *id, VialStoreDone done, gpointer data);
+
+/* The calls of one sandbox, newest first. */
+void vial_store_list_calls(VialStore *store, const char *sandbox_id, guint limit, VialStoreListed listed, gpointer data);
+/* Forgets calls that started before a time. */
+void vial_store_prune_calls(VialStore *store, gint64 before, VialStoreDone done, gpointer data);
