@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A network policy as data: parsed from the API's JSON, printed back, and asked for verdicts. It knows no kernel and no
+ * sandbox; rules.c turns it into nftables, the resolver and the proxy ask it. Immutable once parsed, any thread.
+ *
+ * Precedence (docs/network.md has the table): mode disabled · sealed ranges · closed ranges unless an allowed address or
+ * range lies in them · specific allow · specific deny · allow ALL_TRAFFIC · deny ALL_TRAFFIC · deny.
+ */
+#pragma once
+
+#include <glib.h>
+#include <jansson.h>
+
+#include "net/address.h"
+
+typedef enum {
+	VIAL_NET_DISABLED,
+	VIAL_NET_OPEN,
+	VIAL_NET_FILTERED,
+} VialNetMode;
+
+/* Limits of one policy. */
+#define VIAL_NET_MAX_ENTRIES 512 /* in each list */
+#define VIAL_NET_MAX_ENTRY_BYTES 300
+
+typedef enum {
+	VIAL_NET_ENTRY_ALL,      /* ALL_TRAFFIC */
+	VIAL_NET_ENTRY_RANGE,    /* an address or a CIDR */
+	VIAL_NET_ENTRY_NAME,     /* example.com */
+	VIAL_NET_ENTRY_WILDCARD, /* *.example.com: names below it, not itself */
+} VialNetEntryKind;
+
+typedef struct {
+	VialNetEntryKind kind;
+	char *text; /* as the owner wrote it; what verdicts name */
+	VialRange range;
+	char *name; /* normalised: lower case, punycode, no trailing dot, no "*." */
+	guint16 port_from, port_to; /* 0-65535 when none was given */
+} VialNetEntry;
+
+typedef struct {
+	VialNetMode mode;
+	GPtrArray *allow; /* VialNetEntry */
+	GPtrArray *deny;
+	gint ref_count;
+} VialNetPolicy;
+
+/*
+ * {"mode":"disabled|open|filtered","allow_out":[...],"deny_out":[...]}. NULL or {} is disabled; lists without a mode mean
+ * filtered. Errors are VIAL_ERROR_INVALID and name the field and the entry.
+ */
+VialNetPolicy *vial_net_policy_parse(const json_t *json, GError **error);
+VialNetPolicy *vial_net_policy_new_disabled(void);
+VialNetPolicy *vial_net_policy_ref(const VialNetPolicy *policy);
+void vial_net_policy_unref(VialNetPolicy *policy);
+G_DEFINE_AUTOPTR_CLEANUP_FUNC(VialNetPolicy, vial_net_policy_unref)
+
+/* A new reference; what parse() takes. */
+json_t *vial_net_policy_to_json(const VialNetPolicy *policy);
+
+typedef struct {
+	gboolean allowed;
+	/* The entry's text, or "mode:disabled", "sealed:<range>", "closed:<range>", "host", "default". Borrowed from the policy
+	 * or static. */
+	const char *rule;
+	/* One sentence, static. */
+	const char *reason;
+} VialNetVerdict;
+
+/* Could this name be resolved at all? (Some port of it is allowed, or the baseline lets it through.) */
+VialNetVerdict vial_net_policy_check_name(const VialNetPolicy *policy, const char *name);
+
+/* May the guest connect to this name (normalised) at that port, supposing its address is an ordinary public one? */
+VialNetVerdict vial_net_policy_check_name_port(const VialNetPolicy *policy, const char *name, guint16 port);
+
+/*
+ * May a connection to `address`:`port` pass? `name` is the one that TLS or HTTP named and that was answered with this
+ * address to this sandbox, or NULL when there is none. `denied_name` is one that the client named without such an answer:
+ * it can only harm. Port 0 (ICMP) matches entries without ports.
+ */
+VialNetVerdict vial_net_policy_check_connection(const VialNetPolicy *policy, const char *name, const char *denied_name,
+                                                const VialAddress *address, guint16 port);
+
+/* Is there an entry that needs names (domain or wildcard)? Then TCP 80 and 443 pass through the proxy. */
+gboolean vial_net_policy_has_names(const VialNetPolicy *policy);
+/* Does allow_out (or mode open) have ALL_TRAFFIC for this port? */
+const char *vial_net_policy_baseline(const VialNetPolicy *policy, guint16 port);
