@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The two pipes between the agent and the kernel: a message is its length in decimal, a newline, and that many bytes of JSON.
+
+`send` may be called from the main thread and from the service thread. An interrupt never cuts a message in two: while one is being
+written the SIGINT handler (interrupts.py) only takes a note.
+"""
+
+import _thread
+import json
+import os
+
+from . import interrupts
+
+REQUESTS_FD = 3
+MESSAGES_FD = 4
+CONTROL_FD = 5
+
+# The agent refuses longer ones; results are cut down long before (display.py).
+MAX_MESSAGE_BYTES = 24 * 1024 * 1024
+MAX_DEPTH = 24
+MAX_INTEGER = 2**63 - 1
+
+_encode = json.JSONEncoder(ensure_ascii=False, allow_nan=False, check_circular=False, separators=(",", ":")).encode
+_lock = _thread.allocate_lock()
+
+
+def plain(value, depth=0):
+    """A copy of `value` that any JSON parser takes: no NaN, no integers beyond 64 bits, no odd keys or types, bounded depth."""
+    if value is None or value is True or value is False:
+        return value
+    kind = type(value)
+    if kind is str:
+        return plain_text(value)
+    if kind is int:
+        return value if -MAX_INTEGER <= value <= MAX_INTEGER else str(value)
+    if kind is float:
+        return value if value - value == 0 else None
+    if depth >= MAX_DEPTH:
+        return plain_text(str(value))
+    if isinstance(value, dict):
+        return {plain_text(str(key)): plain(item, depth + 1) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [plain(item, depth + 1) for item in value]
+    if isinstance(value, str):
+        return plain_text(str(value))
+    if isinstance(value, (bool, int)):
+        return plain(int(value), depth)
+    if isinstance(value, float):
+        return plain(float(value), depth)
+    if hasattr(value, "tolist"):
+        return plain(value.tolist(), depth + 1)
+    return plain_text(str(value))
+
+
+def plain_text(text):
+    """Without lone surrogates (pairs become their character) and without NUL."""
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:
+        text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return text.replace("\0", "\ufffd") if "\0" in text else text
+
+
+def receive(reader):
+    """The next message of a buffered reader, or None when the agent has gone."""
+    line = reader.readline(16)
+    if not line.endswith(b"\n"):
+        return None
+    length = int(line)
+    body = reader.read(length)
+    if len(body) < length:
+        return None
+    return json.loads(body)
+
+
+def send(message):
+    """Writes a dict whose values are already plain()."""
+    body = _encode(message).encode("utf-8", "replace")
+    frame = memoryview(b"%d\n%b" % (len(body), body))
+    with interrupts.held(), _lock:
+        while frame:
+            frame = frame[os.write(MESSAGES_FD, frame) :]

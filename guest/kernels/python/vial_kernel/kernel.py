@@ -1,0 +1,240 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The kernel's main loop: one request, one run, its results, `done`."""
+
+import asyncio
+import faulthandler
+import gc
+import os
+import select
+import site
+import sys
+
+from . import channel, display, interrupts, service, shell as shells, streams
+
+MAX_ERROR_BYTES = 256 * 1024
+PRELOAD = ("numpy", "pandas", "matplotlib.pyplot")
+WARM_CELLS = (
+    "1+1",
+    "print(end='')",
+    "def _vial_warm(): raise ValueError('warm')\n_vial_warm()",
+    "await __import__('asyncio').sleep(0)",
+)
+WARM_FIGURE = "import matplotlib.pyplot as _vial_plt; _vial_plt.plot([1, 2]); _vial_plt.title('warm')"
+WARM_FRAME = "__import__('pandas').DataFrame({'a': [1.5], 'b': ['x']})"
+INLINE_BACKEND = "module://matplotlib_inline.backend_inline"
+
+
+def main(is_warm=False):
+    for fd in (channel.REQUESTS_FD, channel.MESSAGES_FD, channel.CONTROL_FD):
+        os.set_inheritable(fd, False)
+    interrupts.install()
+    streams.install()
+    faulthandler.enable(streams.STDERR_FD)
+    _prepare_environment()
+    kernel = Kernel()
+    service.start()
+    if is_warm:
+        kernel.warm()
+    channel.send({"type": "ready", "pid": os.getpid()})
+    kernel.serve()
+
+
+def _prepare_environment():
+    """What packages look for when they are imported, and where pip installs to."""
+    os.environ.setdefault("MPLBACKEND", INLINE_BACKEND)
+    # `pip install` makes this directory; if it is not on the path from the beginning, what was installed is not found.
+    if site.ENABLE_USER_SITE and site.getusersitepackages() not in sys.path:
+        position = next((i for i, path in enumerate(sys.path) if path.endswith("dist-packages")), len(sys.path))
+        sys.path.insert(position, site.getusersitepackages())
+
+
+class Kernel:
+    def __init__(self):
+        self.shell = shells.make()
+        self._requests = os.fdopen(channel.REQUESTS_FD, "rb")
+
+    def serve(self):
+        while True:
+            self._wait()
+            request = channel.receive(self._requests)
+            if request is None:
+                os._exit(0)
+            if request.get("type") == "run":
+                self._run(request)
+
+    def _wait(self):
+        """Tasks that a cell has left behind go on while we wait for the next one."""
+        if not self.shell.has_pending_tasks():
+            return
+        loop = self.shell.loop
+        arrived = asyncio.Event()
+        loop.add_reader(channel.REQUESTS_FD, arrived.set)
+        try:
+            loop.run_until_complete(arrived.wait())
+        except BaseException:
+            select.select([channel.REQUESTS_FD], [], [])
+        finally:
+            loop.remove_reader(channel.REQUESTS_FD)
+
+    def _run(self, request):
+        run = display.run
+        run.id = request["id"]
+        run.max_text_bytes = request.get("max_text_bytes") or display.MAX_TEXT_BYTES
+        run.is_truncated = False
+        run.main_result = None
+        shell = self.shell
+        shell.error = None
+        shell.event_loop()
+        streams.start_run()
+        shells.set_color(shell, bool(request.get("raw_ansi")))
+        count = shell.execution_count
+        saved = _apply_environment(request.get("env"))
+        interrupts.install()
+        exit_error = None
+        try:
+            interrupts.start()
+            try:
+                result = shell.run_cell(request["code"], store_history=True)
+                exit_error = _exit_of(result)
+                display.flush_main_result()
+            finally:
+                interrupts.stop()
+        except SystemExit as error:
+            exit_error = error
+        except BaseException:
+            # An interrupt that hit between the cell and us, or source that makes the compiler itself fail.
+            shell.showtraceback()
+        _restore_environment(saved)
+        is_ok = self._report(exit_error)
+        streams.flush()
+        done = {"type": "done", "id": run.id, "status": "ok" if is_ok else "error", "execution_count": count}
+        if run.is_truncated:
+            done["is_truncated"] = True
+        run.id = None
+        if exit_error is not None:
+            done["exit_status"] = shells.exit_status(exit_error.code)
+        elif shell.execution_count == count:
+            # An empty cell counts as well: every run has its number.
+            shell.execution_count = count + 1
+        streams.send(done)
+        if exit_error is not None:
+            self._exit(done["exit_status"])
+
+    def _report(self, exit_error):
+        """Sends the run's error, if it has one."""
+        if exit_error is not None:
+            code = exit_error.code
+            if isinstance(code, str):
+                print(code, file=sys.stderr)
+            value = str(shells.exit_status(code)) if not isinstance(code, str) else code
+            text = f"SystemExit: {value}"
+            self._send_error("SystemExit", value, text)
+            return False
+        if self.shell.error is None:
+            return True
+        etype, evalue, text = self.shell.error
+        self.shell.error = None
+        self._send_error(getattr(etype, "__name__", str(etype)), _text_of(evalue), text)
+        return False
+
+    def _send_error(self, name, value, traceback):
+        streams.send(
+            {
+                "type": "error",
+                "id": display.run.id,
+                "name": channel.plain_text(name),
+                "value": _limit(channel.plain_text(value)),
+                "traceback": _limit(channel.plain_text(traceback)),
+            }
+        )
+
+    def _exit(self, status):
+        """As the interpreter would: atexit handlers run, the status is the cell's."""
+        try:
+            import atexit
+
+            atexit._run_exitfuncs()
+        except BaseException:
+            pass
+        try:
+            streams.flush()
+        finally:
+            os._exit(status)
+
+    def warm(self):
+        """Pays for imports, caches and first calls now. Nothing of it is visible to the user afterwards."""
+        loaded = [name for name in PRELOAD if _import(name)]
+        cells = list(WARM_CELLS)
+        if "matplotlib.pyplot" in loaded:
+            cells.append(WARM_FIGURE)
+        if "pandas" in loaded:
+            cells.append(WARM_FRAME)
+        before = set(self.shell.user_ns)
+        for cell in cells:
+            self.shell.run_cell(cell, store_history=False)
+            self.shell.error = None
+            display.run.main_result = None
+        for name in set(self.shell.user_ns) - before:
+            del self.shell.user_ns[name]
+        self._forget_results()
+        streams.flush()
+        gc.collect()
+
+    def _forget_results(self):
+        shell = self.shell
+        shell.displayhook._, shell.displayhook.__, shell.displayhook.___ = "", "", ""
+        shell.user_ns.update({"_": "", "__": "", "___": ""})
+        shell.user_ns["Out"].clear()
+        shell.user_ns["In"][:] = [""]
+        for attribute in ("last_execution_result", "last_traceback"):
+            if hasattr(shell, attribute):
+                setattr(shell, attribute, None)
+        for name in ("last_type", "last_value", "last_traceback", "last_exc"):
+            if hasattr(sys, name):
+                delattr(sys, name)
+
+
+def _import(name):
+    try:
+        __import__(name)
+    except Exception:
+        return False
+    return True
+
+
+def _exit_of(result):
+    """The SystemExit that ended a cell, or None."""
+    error = None if result is None else result.error_in_exec or result.error_before_exec
+    return error if isinstance(error, SystemExit) else None
+
+
+def _apply_environment(env):
+    if not env:
+        return None
+    saved = {name: os.environ.get(name) for name in env}
+    os.environ.update(env)
+    return saved
+
+
+def _restore_environment(saved):
+    for name, value in (saved or {}).items():
+        if value is None:
+            os.environ.pop(name, None)
+        else:
+            os.environ[name] = value
+
+
+def _text_of(value):
+    try:
+        if isinstance(value, SyntaxError) and value.lineno:
+            return f"{value.msg} (line {value.lineno})"
+        return str(value)
+    except Exception:
+        return f"<{type(value).__name__} whose text cannot be had>"
+
+
+def _limit(text):
+    if len(text) <= MAX_ERROR_BYTES:
+        return text
+    half = MAX_ERROR_BYTES // 2
+    return f"{text[:half]}\n[... {len(text) - 2 * half} characters left out ...]\n{text[-half:]}"

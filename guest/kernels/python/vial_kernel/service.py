@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The service thread: what must happen while user code has the main thread.
+
+It hears the agent's control messages (reseeding after a resume, also in the middle of a cell) and flushes output that a
+cell has printed without a flush. It is no threading.Thread, so that user code does not see it in threading.enumerate().
+"""
+
+import _thread
+import os
+import select
+
+from . import channel, reseed, streams
+
+FLUSH_AFTER_MS = 10
+
+_wake_fd = -1
+
+
+def start():
+    global _wake_fd
+    _wake_fd = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
+    streams.set_arm(_arm)
+    os.register_at_fork(before=streams.flush, after_in_child=_after_fork_in_child)
+    _thread.start_new_thread(_run, ())
+
+
+def _arm():
+    os.eventfd_write(_wake_fd, 1)
+
+
+def _after_fork_in_child():
+    streams.set_arm(None)
+
+
+def _run():
+    reader = os.fdopen(channel.CONTROL_FD, "rb", buffering=0)
+    poller = select.poll()
+    poller.register(reader, select.POLLIN)
+    poller.register(_wake_fd, select.POLLIN)
+    is_armed = False
+    while True:
+        try:
+            ready = [fd for fd, _ in poller.poll(FLUSH_AFTER_MS if is_armed else None)]
+            if channel.CONTROL_FD in ready and not _control(reader):
+                return
+            if _wake_fd in ready:
+                os.eventfd_read(_wake_fd)
+                is_armed = True
+            elif is_armed:
+                # Not `or`: both.
+                is_armed = streams.stdout.flush_if_dirty() | streams.stderr.flush_if_dirty()
+        except BlockingIOError:
+            pass
+        except Exception:
+            # A broken stream of the user's must not end reseeding.
+            is_armed = False
+
+
+def _control(reader):
+    message = channel.receive(reader)
+    if message is None:
+        return False
+    if message.get("type") == "reseed":
+        reseed.reseed(bytes.fromhex(message["seed"]))
+        channel.send({"type": "reseeded", "number": message["number"]})
+    return True

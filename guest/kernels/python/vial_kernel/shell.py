@@ -1,0 +1,262 @@
+# SPDX-License-Identifier: Apache-2.0
+"""IPython's shell as our kernel needs it: no terminal, no history database, no prompts; errors are kept, not printed."""
+
+import asyncio
+import builtins
+import functools
+import getpass
+import os
+import re
+import subprocess
+import sys
+import threading
+import warnings
+
+from IPython.core import autocall, page, usage
+from IPython.core.error import StdinNotImplementedError
+from IPython.core.interactiveshell import InteractiveShell
+from traitlets import Type
+from traitlets.config import Config
+
+from . import display, streams
+
+NO_INPUT = "a run has no keyboard: put the value into the code instead of asking for it with input()"
+_HERE = os.path.dirname(os.path.abspath(__file__))
+_ANSI = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\^_])")
+
+
+class Shell(InteractiveShell):
+    displayhook_class = Type(display.Hook)
+    display_pub_class = Type(display.Publisher)
+
+    def __init__(self, **kwargs):
+        self.loop = None
+        self.error = None
+        super().__init__(**kwargs)
+        self.loop_runner = self._run_coroutine
+        self.autoawait = True
+        # %cd and %store keep things here; IPython's own store wants a package that the images do not have.
+        self.db = {}
+        self._is_cancelling = False
+
+    # Errors
+
+    def _get_exc_info(self, exc_tuple=None):
+        etype, value, traceback = super()._get_exc_info(exc_tuple)
+        return etype, value, _without_our_end(traceback)
+
+    def _showtraceback(self, etype, evalue, stb):
+        """A traceback as lines of text. The first of a run is its error; what comes after it was caused by it."""
+        if self._is_cancelling:
+            return
+        text = "\n".join(stb) if isinstance(stb, list) else str(stb)
+        if self.error is None:
+            self.error = (etype, evalue, text)
+        else:
+            print(text, file=sys.stderr)
+
+    # Processes: !cmd, x = !cmd, %%bash
+
+    def system(self, cmd):
+        """!cmd writes to our pipes itself, so that its stdout and stderr stay apart."""
+        streams.flush()
+        process = subprocess.Popen(
+            self.var_expand(cmd, depth=1), shell=True, executable="/bin/bash", stdin=subprocess.DEVNULL
+        )
+        try:
+            code = process.wait()
+        except KeyboardInterrupt:
+            _end(process)
+            raise
+        self.user_ns["_exit_code"] = code if code >= 0 else 128 - code
+
+    system_piped = system_raw = system
+
+    def getoutput(self, cmd, split=True, depth=0):
+        if cmd.rstrip().endswith("&"):
+            raise OSError("Background processes not supported.")
+        text = subprocess.run(
+            self.var_expand(cmd, depth=depth + 1),
+            shell=True,
+            executable="/bin/bash",
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+        ).stdout.decode("utf-8", "replace")
+        if not split:
+            return text
+        from IPython.utils.text import SList
+
+        return SList(text.splitlines())
+
+    # Top-level await
+
+    def should_run_async(self, raw_cell, **kwargs):
+        try:
+            return super().should_run_async(raw_cell, **kwargs)
+        except Exception:
+            # What cannot be compiled for a look fails properly when it is run.
+            return False
+
+    def event_loop(self):
+        """The loop of all cells, and what asyncio.get_event_loop() finds: asyncio.run() leaves none behind."""
+        if self.loop is None or self.loop.is_closed():
+            self.loop = asyncio.new_event_loop()
+        asyncio.set_event_loop(self.loop)
+        return self.loop
+
+    def _run_coroutine(self, coroutine):
+        """One loop for all cells. A cell that is interrupted is cancelled, so that it does not go on in the next one."""
+        loop = self.event_loop()
+        task = loop.create_task(coroutine)
+        try:
+            return loop.run_until_complete(task)
+        except KeyboardInterrupt:
+            pass
+        task.cancel()
+        self._is_cancelling = True
+        try:
+            loop.run_until_complete(task)
+        except (asyncio.CancelledError, KeyboardInterrupt):
+            pass
+        finally:
+            self._is_cancelling = False
+        raise KeyboardInterrupt
+
+    def has_pending_tasks(self):
+        return self.loop is not None and not self.loop.is_closed() and bool(asyncio.all_tasks(self.loop))
+
+    # What a notebook front end would do
+
+    def ask_exit(self):
+        raise SystemExit(0)
+
+    def enable_gui(self, gui=None):
+        if gui not in (None, "inline"):
+            raise ValueError(f"there is no display for the {gui} event loop here; figures are shown inline")
+
+    def enable_matplotlib(self, gui=None):
+        return super().enable_matplotlib("inline" if gui is None else gui)
+
+    def init_virtualenv(self):
+        pass
+
+    def set_next_input(self, s, replace=False):
+        """%load, %recall: there is no next cell to write into."""
+        print(s)
+
+
+def _let_create_task(shell):
+    """asyncio.create_task() in a cell without await: the task starts with the next wait, as a notebook's would."""
+    create_task = asyncio.create_task
+
+    @functools.wraps(create_task)
+    def anywhere(coro, **kwargs):
+        try:
+            asyncio.get_running_loop()
+        except RuntimeError:
+            if threading.current_thread() is threading.main_thread():
+                return shell.event_loop().create_task(coro, **kwargs)
+        return create_task(coro, **kwargs)
+
+    asyncio.create_task = asyncio.tasks.create_task = anywhere
+
+
+class _Exit(autocall.ExitAutocall):
+    """`exit`, `exit()`, `exit(3)`, `quit`."""
+
+    def __call__(self, code=None):
+        raise SystemExit(code)
+
+
+def _end(process):
+    """The interrupt went to the whole process group; a child that does not follow it is killed."""
+    try:
+        process.wait(0.25)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+
+
+def _without_our_end(traceback):
+    """Cuts off the last frames when they are ours: the user's line is where it happened, not the handler that raised."""
+    last, frame = traceback, traceback
+    while frame is not None:
+        if not frame.tb_frame.f_code.co_filename.startswith(_HERE):
+            last = frame
+        frame = frame.tb_next
+    if last is not None:
+        last.tb_next = None
+    return traceback
+
+
+def _no_input(prompt="", *args, **kwargs):
+    if prompt:
+        print(prompt)
+    raise StdinNotImplementedError(NO_INPUT)
+
+
+def strip_ansi(text):
+    return _ANSI.sub("", text)
+
+
+def _show_page(strng, start=0, screen_lines=0, pager_cmd=None):
+    """obj? and %history: there is no pager, the text is the output."""
+    text = strng.get("text/plain", "") if isinstance(strng, dict) else strng
+    print(strip_ansi(text))
+
+
+def make():
+    config = Config()
+    # In/Out live in memory; a database per kernel would cost start-up time and disk.
+    config.HistoryManager.enabled = False
+    config.HistoryManager.hist_file = ":memory:"
+    config.InteractiveShell.colors = "NoColor"
+    config.InteractiveShell.banner1 = ""
+    shell = Shell.instance(config=config, profile_dir=_profile_dir())
+    builtins.input = _no_input
+    getpass.getpass = _no_input
+    page.page = page.page_dumb = _show_page
+    shell.set_hook("show_in_pager", lambda self, data, start, screen_lines: _show_page(data), 99)
+    usage.interactive_usage = "Python in a Vial sandbox: cells, magics (%quickref), obj? for help."
+    for name in ("exit", "quit"):
+        shell.user_ns[name] = shell.user_ns_hidden[name] = _Exit(shell)
+    # IPython's advice on leaving a terminal.
+    warnings.filterwarnings("ignore", message="To exit: use")
+    _let_create_task(shell)
+    display.install(shell)
+    return shell
+
+
+def _profile_dir():
+    """A profile that exists in memory only: IPython would otherwise make a tree of directories in the user's home."""
+    from IPython.core.profiledir import ProfileDir
+
+    class Nowhere(ProfileDir):
+        def check_dirs(self):
+            pass
+
+        def _location_changed(self, change):
+            pass
+
+    profile = Nowhere()
+    profile.set_trait("_location_isset", False) if profile.has_trait("_location_isset") else None
+    profile.location = os.path.join(os.path.expanduser("~"), ".ipython", "profile_default")
+    return profile
+
+
+def set_color(shell, is_colored):
+    """Tracebacks with ANSI colours when the run asked for them."""
+    scheme = "Linux" if is_colored else "NoColor"
+    if shell.InteractiveTB.color_scheme_table.active_scheme_name != scheme:
+        shell.InteractiveTB.set_colors(scheme)
+        shell.SyntaxTB.set_colors(scheme)
+
+
+def exit_status(code):
+    """What a SystemExit's code means to the operating system."""
+    if code is None:
+        return 0
+    if isinstance(code, int):
+        return code & 0xFF
+    return 1
