@@ -10,6 +10,30 @@
 
 #include "ops.h"
 
+/* Drops empty and "." components in place. ".." stays: behind a link it means something that only the kernel knows. */
+static void tidy(char *path)
+{
+	const char *from = path;
+	char *to = path;
+
+	while (*from) {
+		size_t length;
+
+		while (*from == '/')
+			from++;
+		length = strcspn(from, "/");
+		if (length > 0 && !(length == 1 && *from == '.')) {
+			*to++ = '/';
+			memmove(to, from, length);
+			to += length;
+		}
+		from += length;
+	}
+	if (to == path)
+		*to++ = '/';
+	*to = '\0';
+}
+
 int vial_path_absolute(const char *path, char out_path[PATH_MAX])
 {
 	int length;
@@ -20,8 +44,7 @@ int vial_path_absolute(const char *path, char out_path[PATH_MAX])
 				snprintf(out_path, PATH_MAX, VIAL_WORKSPACE "/%s", path);
 	if (length >= PATH_MAX)
 		return -ENAMETOOLONG;
-	while (length > 1 && out_path[length - 1] == '/')
-		out_path[--length] = '\0';
+	tidy(out_path);
 	return 0;
 }
 

@@ -9,9 +9,20 @@
 static const struct vial_op ops[] = {
 	{ "exec", vial_op_exec },
 	{ "fs.list", vial_op_fs_list },
+	{ "fs.mkdir", vial_op_fs_mkdir },
+	{ "fs.move", vial_op_fs_move },
 	{ "fs.read", vial_op_fs_read },
+	{ "fs.remove", vial_op_fs_remove },
 	{ "fs.stat", vial_op_fs_stat },
+	{ "fs.watch", vial_op_fs_watch },
 	{ "fs.write", vial_op_fs_write },
+	{ "metrics", vial_op_metrics },
+	{ "ports", vial_op_ports },
+	{ "proc.attach", vial_op_proc_attach },
+	{ "proc.list", vial_op_proc_list },
+	{ "proc.signal", vial_op_proc_signal },
+	{ "proc.stdin", vial_op_proc_stdin },
+	{ "tcp", vial_op_tcp },
 };
 
 const struct vial_resume_hook vial_resume_hooks[] = {

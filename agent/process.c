@@ -372,7 +372,7 @@ static void on_data(struct vial_stream *stream, uint8_t channel, const uint8_t *
 
 static void on_eof(struct vial_stream *stream, uint8_t channel)
 {
-	vial_process_input_end(vial_stream_data(stream));
+	vial_process_input_end(vial_stream_data(stream), true);
 }
 
 static void on_writable(struct vial_stream *stream)

@@ -30,7 +30,8 @@ struct vial_process_input {
 	struct vial_watch watch;
 	uint8_t *bytes;
 	size_t start, end, capacity;
-	bool is_ending;             /* close when all is written */
+	bool is_ending;             /* the source has no more: tell it when all is written */
+	bool closes_at_end;         /* and then close the process's stdin */
 	struct vial_stream *source; /* whom to give credit back; NULL when nobody is writing */
 	void (*on_drained)(struct vial_stream *source); /* all written after is_ending, or the process is gone */
 };
@@ -91,4 +92,4 @@ void vial_process_resize(struct vial_process_run *run, unsigned short rows, unsi
 
 /* stdin: `source` gets credit as bytes are written. on_drained is set by proc.stdin only. */
 void vial_process_input_write(struct vial_process_run *run, const uint8_t *bytes, size_t size_bytes);
-void vial_process_input_end(struct vial_process_run *run);
+void vial_process_input_end(struct vial_process_run *run, bool closes);

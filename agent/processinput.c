@@ -71,13 +71,14 @@ static void flush(struct vial_process_run *run)
 	vial_watch_remove(&input->watch);
 	if (!input->is_ending)
 		return;
-	if (!run->is_pty) {
+	if (input->closes_at_end && !run->is_pty) {
 		vial_process_input_close(run);
 		return;
 	}
 	/* A terminal has no end of file but the character for it; it stays open for the next one. */
-	input->is_ending = false;
-	(void)!write(input->fd, &(uint8_t){ PTY_END_OF_FILE }, 1);
+	if (input->closes_at_end)
+		(void)!write(input->fd, &(uint8_t){ PTY_END_OF_FILE }, 1);
+	input->is_ending = input->closes_at_end = false;
 	tell_drained(input);
 }
 
@@ -119,7 +120,7 @@ void vial_process_input_write(struct vial_process_run *run, const uint8_t *bytes
 	flush(run);
 }
 
-void vial_process_input_end(struct vial_process_run *run)
+void vial_process_input_end(struct vial_process_run *run, bool closes)
 {
 	struct vial_process_input *input = &run->input;
 
@@ -128,5 +129,6 @@ void vial_process_input_end(struct vial_process_run *run)
 		return;
 	}
 	input->is_ending = true;
+	input->closes_at_end = closes;
 	flush(run);
 }

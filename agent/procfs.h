@@ -16,6 +16,7 @@ struct vial_process {
 	pid_t pid, parent, session;
 	uint64_t rss_kb;
 	uint64_t cpu_ms;
+	uint64_t reaped_cpu_ms; /* of its children that have ended, and theirs */
 	char state;
 };
 /* What /proc says about one process. 0 or -errno. */

@@ -11,10 +11,12 @@
 #include <unistd.h>
 
 #include "files.h"
+#include "loop.h"
 
 #define MAX_DATABASE_BYTES (1024 * 1024)
 #define MAX_FIELDS 7
 #define DEFAULT_USER "user"
+#define NAME_CACHE_MS 200
 
 static bool is_entered;
 
@@ -157,7 +159,7 @@ int vial_user_from_json(json_t *request, struct vial_user *out_user)
 	return vial_user_find(number, out_user);
 }
 
-static void find_name(const char *database, unsigned id, char *out_name, size_t size_bytes)
+static void look_up_name(const char *database, unsigned id, char *out_name, size_t size_bytes)
 {
 	char *text, *line, *fields[MAX_FIELDS];
 
@@ -176,14 +178,37 @@ static void find_name(const char *database, unsigned id, char *out_name, size_t 
 	free(text);
 }
 
+/* The last answer, good for a moment: a listing asks the same question for every entry. */
+struct name_cache {
+	unsigned id;
+	int64_t until_ms;
+	char name[64];
+};
+
+static void find_name(struct name_cache *cache, const char *database, unsigned id, char *out_name, size_t size_bytes)
+{
+	int64_t now_ms = vial_loop_now_ms();
+
+	if (cache->id != id || cache->until_ms <= now_ms) {
+		look_up_name(database, id, cache->name, sizeof(cache->name));
+		cache->id = id;
+		cache->until_ms = now_ms + NAME_CACHE_MS;
+	}
+	snprintf(out_name, size_bytes, "%s", cache->name);
+}
+
 void vial_user_name(uid_t uid, char *out_name, size_t size_bytes)
 {
-	find_name("/etc/passwd", uid, out_name, size_bytes);
+	static struct name_cache cache;
+
+	find_name(&cache, "/etc/passwd", uid, out_name, size_bytes);
 }
 
 void vial_group_name(gid_t gid, char *out_name, size_t size_bytes)
 {
-	find_name("/etc/group", gid, out_name, size_bytes);
+	static struct name_cache cache;
+
+	find_name(&cache, "/etc/group", gid, out_name, size_bytes);
 }
 
 /* The raw calls: the agent has one thread, and glibc's wrappers would go looking for others. */
