@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What every sub-command of `vial` is given, and what it may say to the user. One thread; the process lives for one command.
+ */
+#pragma once
+
+#include <glib.h>
+#include <jansson.h>
+
+#include "cli/http.h"
+#include "cli/options.h"
+
+/* Exit statuses, as docs/cli.md promises them. A command that runs something remote passes that thing's status through. */
+enum {
+	VIAL_EXIT_OK = 0,
+	VIAL_EXIT_ERROR = 1,
+	VIAL_EXIT_USAGE = 2,
+	VIAL_EXIT_TIMEOUT = 124,     /* the remote command ran into its time limit */
+	VIAL_EXIT_REMOTE = 125,      /* exec, sh, run: vial itself failed, so 1 stays the remote command's */
+	VIAL_EXIT_INTERRUPTED = 130, /* Ctrl-C */
+	VIAL_EXIT_PIPE = 141,        /* whoever read our output left */
+};
+
+typedef struct VialCommand VialCommand;
+
+typedef struct {
+	char *url; /* scheme://host:port, no path */
+	char *key; /* NULL: none found */
+	char *key_source; /* where the key came from, for doctor; NULL with no key */
+	char *cacert;
+	gboolean is_json;
+	gboolean is_quiet;
+	gboolean has_color_out, has_color_err;
+	const VialCommand *command;
+	VialHttp *http;
+} VialCli;
+
+/* `argv` holds what is left after options: `argc` strings, NULL after them. Returns the exit status. */
+typedef int (*VialRunFunc)(VialCli *cli, int argc, char **argv);
+
+/* How a command is called. Lives beside its run function; help, man page and completion are made from it. */
+typedef struct {
+	const char *arguments;     /* "ID [--] COMMAND [ARG...]" */
+	const char *description;   /* paragraphs; lines starting with two blanks are examples */
+	const VialOption *options; /* NULL: none of its own */
+	int verbatim_after;        /* from this positional on (counted from 1) nothing is an option any more; 0: never */
+	int min_arguments, max_arguments; /* max -1: any number */
+	const char *completes;     /* what the arguments are: see VialOption.values */
+} VialSyntax;
+
+/* One row of the table in main.c; a row without `run` is a heading of the help page. */
+struct VialCommand {
+	const char *name;
+	const char *summary;
+	VialRunFunc run;
+	const VialSyntax *syntax;
+};
+
+const VialCommand *vial_commands(void); /* the table; ends with a row whose summary is NULL */
+const VialCommand *vial_command_find(const char *name);
+const VialOption *vial_global_options(void);

@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <string.h>
+#include <unistd.h>
+
+#include "cli/api.h"
+#include "cli/commands.h"
+#include "cli/output.h"
+#include "cli/stream.h"
+
+static gboolean does_follow, is_raw;
+
+static const VialOption options[] = {
+	{ 'f', "follow", VIAL_OPTION_FLAG, &does_follow, NULL, "go on with what comes, until Ctrl-C", NULL },
+	{ 0, "raw", VIAL_OPTION_FLAG, &is_raw, NULL, "let escape sequences through to our terminal", NULL },
+	{ 0, NULL, VIAL_OPTION_FLAG, NULL, NULL, NULL, NULL },
+};
+
+const VialSyntax vial_logs_syntax = {
+	.arguments = "ID",
+	.description = "With --json and --follow each event is one line of JSON.",
+	.options = options,
+	.min_arguments = 1,
+	.max_arguments = 1,
+	.completes = "@sandbox",
+};
+
+typedef struct {
+	VialCli *cli;
+	VialSink sink;
+} Log;
+
+static gboolean
+on_data(const void *bytes, gsize size, gpointer data, GError **error)
+{
+	return vial_sink_write(&((Log *)data)->sink, bytes, size, error);
+}
+
+static gboolean
+on_event(const char *event, json_t *data, gpointer user, GError **error)
+{
+	Log *log = user;
+	const json_t *text = json_object_get(data, "line");
+	if (log->cli->is_json) {
+		char *line = json_dumps(data, JSON_COMPACT | JSON_ENCODE_ANY);
+		gboolean is_ok = !line || (vial_output_write_all(STDOUT_FILENO, line, strlen(line), error) &&
+		                           vial_output_write_all(STDOUT_FILENO, "\n", 1, error));
+		free(line);
+		return is_ok;
+	}
+	if (strcmp(event, "error") == 0) {
+		g_autofree char *sentence = vial_api_text(data, "error");
+		g_autofree char *clean = vial_sanitize_line(sentence);
+		g_set_error_literal(error, VIAL_HTTP_ERROR, VIAL_HTTP_FAILED, clean);
+		return FALSE;
+	}
+	if (!json_is_string(text))
+		return vial_stream_write_chunk(&log->sink, data, error);
+	if (!vial_sink_write(&log->sink, json_string_value(text), json_string_length(text), error))
+		return FALSE;
+	return log->sink.last == '\n' || vial_sink_write(&log->sink, "\n", 1, error);
+}
+
+static gboolean
+print_log(Log *log, const char *path, GError **error)
+{
+	g_auto(VialHttpRequest) request = {
+		.method = "GET", .path = path, .on_data = on_data, .data = log,
+		.accept = log->cli->is_json ? "application/json" : "text/plain",
+	};
+	return vial_http_perform(log->cli->http, &request, error);
+}
+
+int
+vial_logs_run(VialCli *cli, int argc, char **argv)
+{
+	GError *error = NULL;
+	Log log = { .cli = cli };
+	vial_sink_init(&log.sink, cli, STDOUT_FILENO, is_raw);
+	g_autofree char *id = vial_api_sandbox_id(cli, argv[0], &error);
+	if (!id)
+		return vial_output_fail(cli, error);
+	g_autofree char *path = vial_api_path(does_follow ? "/sandboxes/%s/logs?follow=1" : "/sandboxes/%s/logs", id);
+	gboolean is_ok = does_follow ? vial_stream_perform(cli, "GET", path, NULL, on_event, &log, &error)
+	                             : print_log(&log, path, &error);
+	vial_sink_end(&log.sink);
+	return is_ok ? VIAL_EXIT_OK : vial_output_fail(cli, error);
+}

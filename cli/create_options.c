@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/create_options.h"
+
+#include "cli/api.h"
+#include "cli/interrupt.h"
+#include "cli/output.h"
+
+/* Long enough for a pause between two requests, short enough that a killed vial leaves nothing behind for long. */
+enum { EPHEMERAL_IDLE_SECONDS = 600 };
+
+char *vial_create_template, *vial_create_engine, *vial_create_network, *vial_create_from;
+gint64 vial_create_cpu, vial_create_memory_mib;
+GPtrArray *vial_create_allow, *vial_create_deny;
+
+static json_t *
+string_array(const GPtrArray *list)
+{
+	json_t *array = json_array();
+	for (guint i = 0; list && i < list->len; i++)
+		json_array_append_new(array, json_string(g_ptr_array_index(list, i)));
+	return array;
+}
+
+static gboolean
+set_network(json_t *body, GError **error)
+{
+	gboolean has_rules = vial_create_allow || vial_create_deny;
+	if (!vial_create_network && !has_rules)
+		return TRUE;
+	const char *mode = vial_create_network ? vial_create_network : "filtered";
+	if (has_rules && g_strcmp0(mode, "disabled") == 0) {
+		g_set_error_literal(error, VIAL_OPTIONS_ERROR, 0, "--allow and --deny mean nothing with --network disabled");
+		return FALSE;
+	}
+	json_t *network = json_pack("{s:s}", "mode", mode);
+	if (vial_create_allow)
+		json_object_set_new(network, "allow_out", string_array(vial_create_allow));
+	if (vial_create_deny)
+		json_object_set_new(network, "deny_out", string_array(vial_create_deny));
+	json_object_set_new(body, "network", network);
+	return TRUE;
+}
+
+json_t *
+vial_create_body(GError **error)
+{
+	g_autoptr(json_t) body = json_object();
+	if (vial_create_template && vial_create_from) {
+		g_set_error_literal(error, VIAL_OPTIONS_ERROR, 0, "--template and --from exclude each other: a snapshot has its template");
+		return NULL;
+	}
+	if (vial_create_template)
+		json_object_set_new(body, "template", json_string(vial_create_template));
+	if (vial_create_from)
+		json_object_set_new(body, "from_snapshot", json_string(vial_create_from));
+	if (vial_create_engine)
+		json_object_set_new(body, "engine", json_string(vial_create_engine));
+	if (vial_create_cpu)
+		json_object_set_new(body, "cpu", json_integer(vial_create_cpu));
+	if (vial_create_memory_mib)
+		json_object_set_new(body, "memory_mb", json_integer(vial_create_memory_mib));
+	if (!set_network(body, error))
+		return NULL;
+	return g_steal_pointer(&body);
+}
+
+json_t *
+vial_create_sandbox(VialCli *cli, json_t *body, GError **error)
+{
+	g_autoptr(json_t) sandbox = NULL;
+	if (!vial_api_call(cli, "POST", "/v1/sandboxes", body, &sandbox, error))
+		return NULL;
+	if (!vial_api_string(sandbox, "id")) {
+		g_set_error(error, VIAL_HTTP_ERROR, VIAL_HTTP_FAILED, "%s answered without a sandbox id: is it viald?", cli->url);
+		return NULL;
+	}
+	return g_steal_pointer(&sandbox);
+}
+
+struct VialEphemeral {
+	VialCli *cli;
+	char *id;
+	gboolean is_ours;
+};
+
+VialEphemeral *
+vial_ephemeral_new(VialCli *cli, const char *given, GError **error)
+{
+	g_autofree char *id = NULL;
+	if (given) {
+		if (!(id = vial_api_sandbox_id(cli, given, error)))
+			return NULL;
+	} else {
+		json_t *body = vial_create_body(error);
+		if (!body)
+			return NULL;
+		json_object_set_new(body, "idle_seconds", json_integer(EPHEMERAL_IDLE_SECONDS));
+		json_object_set_new(body, "on_idle", json_string("delete"));
+		g_autoptr(json_t) sandbox = vial_create_sandbox(cli, body, error);
+		if (!sandbox)
+			return NULL;
+		id = g_strdup(vial_api_string(sandbox, "id"));
+	}
+	VialEphemeral *ephemeral = g_new0(VialEphemeral, 1);
+	ephemeral->cli = cli;
+	ephemeral->id = g_steal_pointer(&id);
+	ephemeral->is_ours = !given;
+	return ephemeral;
+}
+
+void
+vial_ephemeral_free(VialEphemeral *ephemeral)
+{
+	if (!ephemeral)
+		return;
+	if (ephemeral->is_ours) {
+		g_autoptr(GError) error = NULL;
+		g_autofree char *path = vial_api_path("/sandboxes/%s", ephemeral->id);
+		vial_interrupt_clear(); /* the Ctrl-C that brought us here must not stop the clean-up */
+		if (!vial_api_call(ephemeral->cli, "DELETE", path, NULL, NULL, &error) &&
+		    !g_error_matches(error, VIAL_HTTP_ERROR, 404) && !g_error_matches(error, VIAL_HTTP_ERROR, VIAL_HTTP_UNREACHABLE))
+			vial_output_note(ephemeral->cli, "sandbox %s could not be removed: %s", ephemeral->id, error->message);
+	}
+	g_free(ephemeral->id);
+	g_free(ephemeral);
+}
+
+const char *
+vial_ephemeral_id(const VialEphemeral *ephemeral)
+{
+	return ephemeral->id;
+}
+
+gboolean
+vial_ephemeral_is_ours(const VialEphemeral *ephemeral)
+{
+	return ephemeral->is_ours;
+}
+
+void
+vial_ephemeral_keep(VialEphemeral *ephemeral)
+{
+	ephemeral->is_ours = FALSE;
+}
