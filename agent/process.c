@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "processinput.h"
+#include "procfs.h"
 #include "pty.h"
 #include "signals.h"
 #include "wire/wire.h"
@@ -25,6 +26,8 @@
  * pipe has been silent for this long, then close. In the background the ring keeps reading.
  */
 #define SILENCE_MS 250
+#define SWEEP_MS 20
+#define MAX_SWEEPS 250
 #define BACKGROUND_READ_BYTES (64u * 1024u)
 
 static struct vial_process_run *runs;
@@ -121,6 +124,18 @@ static void detach(struct vial_attached *attached)
 
 static void send_ring(struct vial_stream *stream);
 
+/*
+ * What was told to end takes its whole group along. Again and again for a while, because a process that was being forked at that moment can escape a
+ * signal to the group, and a fork bomb always has one.
+ */
+static void sweep_group(struct vial_timer *timer, void *data)
+{
+	struct vial_process_run *run = data;
+
+	if (run->outer_pid > 1 && kill(-run->outer_pid, SIGKILL) == 0 && run->sweeps++ < MAX_SWEEPS)
+		vial_timer_set(&run->grace, SWEEP_MS, sweep_group, run);
+}
+
 static void finish(struct vial_process_run *run)
 {
 	struct vial_stream *stream = run->stream;
@@ -131,9 +146,8 @@ static void finish(struct vial_process_run *run)
 	run->stream = NULL;
 	vial_timer_clear(&run->silence);
 	vial_timer_clear(&run->grace);
-	/* What was told to end takes its whole group along. */
-	if ((run->is_timed_out || run->is_cancelled) && run->outer_pid > 1)
-		kill(-run->outer_pid, SIGKILL);
+	if (run->is_timed_out || run->is_cancelled)
+		sweep_group(&run->grace, run);
 	vial_process_input_close(run);
 	if (stream) {
 		close_output(&run->outputs[0]);
@@ -357,10 +371,22 @@ static void on_deadline(struct vial_timer *timer, void *data)
 	vial_process_end(run);
 }
 
+static bool tell_resized(const struct vial_process *process, void *data)
+{
+	const struct vial_process_run *run = data;
+
+	if (process->session == run->outer_pid)
+		kill(process->pid, SIGWINCH);
+	return true;
+}
+
 void vial_process_resize(struct vial_process_run *run, unsigned short rows, unsigned short columns)
 {
-	if (run->is_pty && run->outputs[0].fd >= 0)
-		vial_pty_resize(run->outputs[0].fd, rows, columns);
+	if (!run->is_pty || run->outputs[0].fd < 0 || run->outer_pid <= 1)
+		return;
+	vial_pty_resize(run->outputs[0].fd, rows, columns);
+	/* To everyone on the terminal: gVisor does not say who is in its foreground, and others ignore it by default. */
+	vial_procfs_for_each(tell_resized, run);
 }
 
 /* --- the exec's stream --- */

@@ -60,10 +60,10 @@ struct vial_process_run {
 	struct vial_process_output outputs[2];
 	struct vial_process_input input;
 	struct vial_stream *stream; /* the exec's; NULL in the background */
-	bool is_answered;           /* a background exec's stream has been closed */
 	struct vial_ring *ring;
 	struct vial_attached *attached;
 	struct vial_timer deadline, grace, silence;
+	unsigned sweeps;
 };
 
 /* What exec wants, with everything borrowed for the call. */

@@ -6,5 +6,5 @@
 
 /* A non-blocking master and a slave owned by the user. 0 or -errno. */
 int vial_pty_open(unsigned short rows, unsigned short columns, const struct vial_user *user, int *out_master, int *out_slave);
-/* Sets the size and tells the foreground program. */
+/* Sets the size. Linux tells the foreground program by SIGWINCH; gVisor leaves that to us (process.c). */
 void vial_pty_resize(int master, unsigned short rows, unsigned short columns);
