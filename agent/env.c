@@ -12,15 +12,6 @@
 static json_t *sandbox_env;
 static char sandbox_id[128];
 
-void vial_env_set_sandbox(json_t *hello)
-{
-	const char *id = json_string_value(json_object_get(hello, "sandbox_id"));
-
-	json_decref(sandbox_env);
-	sandbox_env = json_incref(json_object_get(hello, "env"));
-	snprintf(sandbox_id, sizeof(sandbox_id), "%s", id ? id : "");
-}
-
 static json_t *defaults(const struct vial_user *user, bool is_tty)
 {
 	json_t *env = json_object();
@@ -73,6 +64,22 @@ static int set_all(json_t *env, json_t *extra)
 		if (result < 0)
 			return result;
 	}
+	return 0;
+}
+
+int vial_env_set_sandbox(json_t *hello)
+{
+	const char *id = json_string_value(json_object_get(hello, "sandbox_id"));
+	json_t *env = json_object();
+	int result = env ? set_all(env, json_object_get(hello, "env")) : -ENOMEM;
+
+	if (result < 0) {
+		json_decref(env);
+		return result;
+	}
+	json_decref(sandbox_env);
+	sandbox_env = env;
+	snprintf(sandbox_id, sizeof(sandbox_id), "%s", id ? id : "");
 	return 0;
 }
 

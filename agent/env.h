@@ -6,8 +6,8 @@
 
 #include "users.h"
 
-/* Remembers "env" and "sandbox_id" of a HELLO. */
-void vial_env_set_sandbox(json_t *hello);
+/* Remembers "env" and "sandbox_id" of a HELLO. 0, or -EINVAL when "env" cannot be one. */
+int vial_env_set_sandbox(json_t *hello);
 /*
  * A NULL-ended vector for vial_spawn, to be freed with vial_env_free(). `extra` (may be NULL) is an object of strings.
  * -EINVAL when a name or value is not usable, -ENOMEM.

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the file operations share: reading path and user of a request, describing an entry, names that are not UTF-8. */
+/* What the file operations share: reading path and user of a request, describing an entry. */
 #pragma once
 
 #include <limits.h>
@@ -9,6 +9,7 @@
 #include <jansson.h>
 
 #include "stream.h"
+#include "text.h"
 #include "users.h"
 
 #define VIAL_WORKSPACE "/workspace"
@@ -28,8 +29,6 @@ bool vial_fs_mode(struct vial_stream *stream, json_t *request, mode_t fallback, 
 
 /* The entry of docs/wire.md for `path`, as the entered user sees it; NULL with errno set. */
 json_t *vial_fs_entry(const char *path);
-/* A JSON string in which what is not UTF-8 has become U+FFFD. */
-json_t *vial_json_text(const char *text);
 
 /* mkdir -p of everything above the last component, as the entered user. 0 or -errno. */
 int vial_fs_make_parents(const char *path);

@@ -132,6 +132,8 @@ static int examine_target(struct writing *writing, bool has_mode)
 	writing->owner = info.st_uid;
 	writing->group = info.st_gid;
 	writing->has_owner = info.st_uid != writing->user.uid || info.st_gid != writing->user.gid;
+	if (writing->has_owner) /* nobody makes set-uid programs for others */
+		writing->mode &= 01777;
 	return 0;
 }
 

@@ -134,11 +134,10 @@ static bool parse_entropy(const char *hex, uint8_t out_bytes[ENTROPY_BYTES])
 	return true;
 }
 
-/* NULL, or what is wrong with it. */
+/* NULL, or what is wrong with it. The environment is taken over on the way, last, because only building it tells. */
 static const char *check(json_t *hello, uint8_t out_entropy[ENTROPY_BYTES])
 {
 	const char *generation = json_string_value(json_object_get(hello, "generation"));
-	json_t *env = json_object_get(hello, "env");
 
 	if (!json_is_object(hello))
 		return "HELLO must carry a JSON object";
@@ -148,8 +147,8 @@ static const char *check(json_t *hello, uint8_t out_entropy[ENTROPY_BYTES])
 		return "\"generation\" must be a string of 1 to 128 characters";
 	if (!parse_entropy(json_string_value(json_object_get(hello, "entropy")), out_entropy))
 		return "\"entropy\" must be 64 bytes in hex";
-	if (env && !json_is_object(env))
-		return "\"env\" must be an object";
+	if (vial_env_set_sandbox(hello) < 0)
+		return "\"env\" must be an object of names and strings";
 	return NULL;
 }
 
@@ -196,7 +195,6 @@ static void begin(struct vial_resume *resume, json_t *hello)
 		vial_connection_discard_output();
 	}
 	strcpy(current_generation, generation);
-	vial_env_set_sandbox(hello);
 	apply_limits(hello);
 	start_hooks(resume, hello, is_new_generation);
 }

@@ -2,7 +2,8 @@
 /*
  * The limit that the host enforces (a cgroup under gVisor, the machine's RAM in a microVM) ends the whole sandbox, or picks its victim without
  * asking. So the guard looks first: as often as memory could run out meanwhile, and above the high mark it kills the process of the zone with
- * the largest resident set. Whoever started that process hears that it was the guard (is_oom).
+ * the largest resident set. Whoever started that process hears that it was the guard (is_oom). The next one is only killed when the first is gone and
+ * has had time to give its memory back. If there is no process whose end would help (shared memory outlives its makers), the whole zone is restarted.
  *
  * Under gVisor the disk lives in the same memory; its use is not the programs' and is taken off, because killing a program would not free it.
  */
@@ -27,10 +28,16 @@
 #define HIGH_PERCENT 95
 #define RESERVE_KB (64u * 1024u)
 /* After a kill the memory takes a moment to come back; a second victim before that would be one too many. */
-#define AFTER_KILL_MS 50
+#define SETTLE_MS 200
+/* Killing smaller ones cannot bring us below the mark; so many times in a row and the zone goes. */
+#define WORTHWHILE_KB (16u * 1024u)
+#define MAX_VAIN 10
 
 static uint64_t limit_kb;
 static struct vial_timer timer;
+static pid_t victim;
+static int64_t killed_at_ms;
+static unsigned vain_count;
 
 void vial_memguard_usage(uint64_t *out_used_kb, uint64_t *out_limit_kb)
 {
@@ -69,16 +76,39 @@ static bool take_larger(const struct vial_process *process, void *data)
 	return true;
 }
 
-static bool kill_largest(void)
+static bool is_settling(void)
+{
+	struct vial_process process;
+	int64_t since_ms = vial_loop_now_ms() - killed_at_ms;
+
+	if (victim == 0)
+		return false;
+	if (vial_procfs_read(victim, &process) == 0 && process.state != 'Z' && since_ms < 10 * SETTLE_MS)
+		return true;
+	return since_ms < SETTLE_MS;
+}
+
+static void kill_largest(void)
 {
 	struct vial_process largest = { 0 };
 
 	vial_procfs_for_each(take_larger, &largest);
-	if (largest.pid == 0)
-		return false;
-	vial_log("warning", "memory guard: killing a process of %llu kB", (unsigned long long)largest.rss_kb);
-	vial_zone_mark_oom(largest.pid, largest.session);
-	return kill(largest.pid, SIGKILL) == 0;
+	if (largest.rss_kb < WORTHWHILE_KB) {
+		if (++vain_count < MAX_VAIN)
+			return;
+		vial_log("warning", "memory guard: no process to blame, restarting the zone");
+		vain_count = 0;
+		vial_zone_restart();
+		vial_rootfs_clear_shared_memory();
+		victim = vial_zone_init_pid(); /* only for the time to settle */
+	} else {
+		vial_log("warning", "memory guard: killing a process of %llu kB", (unsigned long long)largest.rss_kb);
+		vain_count = 0;
+		vial_zone_mark_oom(largest.pid, largest.session);
+		kill(largest.pid, SIGKILL);
+		victim = largest.pid;
+	}
+	killed_at_ms = vial_loop_now_ms();
 }
 
 static void look(struct vial_timer *unused, void *data)
@@ -89,8 +119,11 @@ static void look(struct vial_timer *unused, void *data)
 	vial_memguard_usage(&used_kb, &current_limit_kb);
 	high_kb = high_mark_kb(current_limit_kb);
 	if (current_limit_kb > 0 && used_kb >= high_kb) {
-		interval_ms = kill_largest() ? AFTER_KILL_MS : MIN_INTERVAL_MS;
+		if (!is_settling())
+			kill_largest();
+		interval_ms = MIN_INTERVAL_MS;
 	} else if (current_limit_kb > 0) {
+		vain_count = 0;
 		interval_ms = (int64_t)((high_kb - used_kb) / FILL_RATE_KB_PER_MS);
 		if (interval_ms < MIN_INTERVAL_MS)
 			interval_ms = MIN_INTERVAL_MS;

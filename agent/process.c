@@ -393,12 +393,20 @@ void vial_process_resize(struct vial_process_run *run, unsigned short rows, unsi
 
 static void on_data(struct vial_stream *stream, uint8_t channel, const uint8_t *bytes, size_t size_bytes)
 {
-	vial_process_input_write(vial_stream_data(stream), bytes, size_bytes);
+	struct vial_process_run *run = vial_stream_data(stream);
+
+	if (run->input.source == stream)
+		vial_process_input_write(run, bytes, size_bytes);
+	else
+		vial_stream_consumed(stream, size_bytes); /* it has no stdin */
 }
 
 static void on_eof(struct vial_stream *stream, uint8_t channel)
 {
-	vial_process_input_end(vial_stream_data(stream), true);
+	struct vial_process_run *run = vial_stream_data(stream);
+
+	if (run->input.source == stream)
+		vial_process_input_end(run, true);
 }
 
 static void on_writable(struct vial_stream *stream)

@@ -13,11 +13,15 @@
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <sys/syscall.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include "users.h"
 
 #define FALLBACK_UID 1000
+/* /dev is a tmpfs too, and guest root may write there: it must not be a way around the disk's size. */
+#define DEV_OPTIONS "size=1m,mode=755"
+#define SHM_OPTIONS "size=256m,mode=1777"
 
 static int disk_fd = -1;
 static int disk_is_memory;
@@ -66,7 +70,7 @@ static int make_overlay(const char *base, unsigned long disk_mb)
 	}
 	disk_fd = open(base, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	snprintf(options, sizeof(options), "lowerdir=/,upperdir=%s/upper,workdir=%s/work", base, base);
-	return mount("overlay", path, "overlay", 0, options) < 0 ? -errno : 0;
+	return mount("overlay", path, "overlay", MS_NODEV, options) < 0 ? -errno : 0;
 }
 
 static int pivot(const char *new_root)
@@ -83,7 +87,7 @@ static int pivot(const char *new_root)
 
 static int enter_disk(unsigned long disk_mb, const char **out_step)
 {
-	static const char *const carried[] = { "/proc", "/dev", "/sys", "/opt/vial" };
+	static const char *const carried[] = { "/proc", "/sys", "/opt/vial" };
 	const char *base = find_mount_point();
 	char new_root[128];
 	int result = base ? make_overlay(base, disk_mb) : -ENOENT;
@@ -102,24 +106,57 @@ static int enter_disk(unsigned long disk_mb, const char **out_step)
 	return pivot(new_root);
 }
 
-/* gVisor and devtmpfs bring most of /dev; these are what programs miss when they do not. All best effort. */
-static void complete_dev(void)
+static int make_devices(void)
+{
+	static const struct {
+		const char *path;
+		unsigned major, minor;
+	} devices[] = {
+		{ "/dev/null", 1, 3 },	 { "/dev/zero", 1, 5 },	   { "/dev/full", 1, 7 },
+		{ "/dev/random", 1, 8 }, { "/dev/urandom", 1, 9 }, { "/dev/tty", 5, 0 },
+	};
+
+	for (size_t i = 0; i < sizeof(devices) / sizeof(*devices); i++) {
+		if (mknod(devices[i].path, S_IFCHR | 0666, makedev(devices[i].major, devices[i].minor)) < 0 ||
+		    chmod(devices[i].path, 0666) < 0)
+			return -errno;
+	}
+	return 0;
+}
+
+/* What is missing from /dev: all of it on a fresh disk, little where the kernel brings its own. */
+static int make_dev(bool is_fresh)
 {
 	struct stat info;
 
+	if (is_fresh) {
+		int result = mount("dev", "/dev", "tmpfs", MS_NOSUID | MS_NOEXEC, DEV_OPTIONS) < 0 ? -errno : make_devices();
+
+		if (result < 0)
+			return result;
+	}
 	mkdir("/dev/pts", 0755);
-	if (stat("/dev/pts/ptmx", &info) < 0)
-		mount("devpts", "/dev/pts", "devpts", MS_NOSUID | MS_NOEXEC, "newinstance,ptmxmode=0666,mode=620,gid=5");
-	if (stat("/dev/ptmx", &info) < 0 && symlink("pts/ptmx", "/dev/ptmx") < 0)
-		return;
-	if (mkdir("/dev/shm", 01777) == 0)
-		mount("tmpfs", "/dev/shm", "tmpfs", MS_NOSUID | MS_NODEV, "mode=1777");
+	mkdir("/dev/shm", 01777);
+	/* gVisor knows no options for it, and needs none. */
+	if (stat("/dev/pts/ptmx", &info) < 0 &&
+	    mount("devpts", "/dev/pts", "devpts", MS_NOSUID | MS_NOEXEC, "newinstance,ptmxmode=0666,mode=620,gid=5") < 0 &&
+	    mount("devpts", "/dev/pts", "devpts", MS_NOSUID | MS_NOEXEC, NULL) < 0)
+		return -errno;
+	if (lstat("/dev/ptmx", &info) < 0 && symlink("pts/ptmx", "/dev/ptmx") < 0)
+		return -errno;
 	if (lstat("/dev/fd", &info) < 0) {
 		(void)!symlink("/proc/self/fd", "/dev/fd");
 		(void)!symlink("/proc/self/fd/0", "/dev/stdin");
 		(void)!symlink("/proc/self/fd/1", "/dev/stdout");
 		(void)!symlink("/proc/self/fd/2", "/dev/stderr");
 	}
+	return mount("shm", "/dev/shm", "tmpfs", MS_NOSUID | MS_NODEV, SHM_OPTIONS) < 0 ? -errno : 0;
+}
+
+void vial_rootfs_clear_shared_memory(void)
+{
+	umount2("/dev/shm", MNT_DETACH);
+	mount("shm", "/dev/shm", "tmpfs", MS_NOSUID | MS_NODEV, SHM_OPTIONS);
 }
 
 static void make_owned(const char *path, uid_t uid, gid_t gid)
@@ -159,9 +196,11 @@ int vial_rootfs_init(unsigned long disk_mb, const char **out_step)
 		return result;
 	if (disk_fd < 0)
 		disk_fd = open("/", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	complete_dev();
-	make_directories();
-	return 0;
+	*out_step = "make /dev";
+	result = make_dev(disk_mb > 0);
+	if (result == 0)
+		make_directories();
+	return result;
 }
 
 void vial_rootfs_disk(uint64_t *out_used_kb, uint64_t *out_total_kb)

@@ -10,3 +10,5 @@ int vial_rootfs_init(unsigned long disk_mb, const char **out_step);
 void vial_rootfs_disk(uint64_t *out_used_kb, uint64_t *out_total_kb);
 /* Whether what is on the disk takes the sandbox's memory. */
 int vial_rootfs_disk_is_memory(void);
+/* Empties /dev/shm, which outlives the programs that filled it. */
+void vial_rootfs_clear_shared_memory(void);

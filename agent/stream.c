@@ -17,6 +17,7 @@
 #include "hello.h"
 #include "ops.h"
 #include "streams.h"
+#include "text.h"
 
 #define BUCKETS 256u
 /* How many streams are served between two looks at the descriptors. */
@@ -322,16 +323,13 @@ void vial_stream_close_ok(struct vial_stream *stream, json_t *result)
 void vial_stream_close_error(struct vial_stream *stream, enum vial_code code, const char *format, ...)
 {
 	char sentence[1024];
-	json_t *text;
 	va_list arguments;
 
 	va_start(arguments, format);
 	vsnprintf(sentence, sizeof(sentence), format, arguments);
 	va_end(arguments);
-	text = json_string(sentence);
-	if (!text) /* a path cut in the middle of a character, or not UTF-8 at all */
-		text = json_stringn_nocheck("the request failed", 18);
-	close_with(stream, json_pack("{s:b,s:s,s:o}", "ok", 0, "code", vial_code_name(code), "error", text));
+	close_with(stream,
+		   json_pack("{s:b,s:s,s:o}", "ok", 0, "code", vial_code_name(code), "error", vial_json_text(sentence)));
 }
 
 void vial_stream_close_errno(struct vial_stream *stream, int error, const char *format, ...)

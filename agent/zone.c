@@ -269,7 +269,7 @@ static int start_zone(void)
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
 		return -errno;
 	setsockopt(pair[0], SOL_SOCKET, SO_PASSCRED, &one, sizeof(one));
-	pid = (pid_t)syscall(SYS_clone, CLONE_NEWPID | CLONE_NEWNS | SIGCHLD, NULL, NULL, NULL, NULL);
+	pid = (pid_t)syscall(SYS_clone, CLONE_NEWPID | CLONE_NEWNS | CLONE_NEWIPC | SIGCHLD, NULL, NULL, NULL, NULL);
 	if (pid == 0)
 		exec_init(pair[1]);
 	result = pid < 0 ? -errno : 0;
@@ -333,6 +333,13 @@ static void lose_zone(void)
 			child->handlers->on_failed(child, VIAL_SPAWN_FORK, EAGAIN, child->data);
 		free(child);
 	}
+}
+
+void vial_zone_restart(void)
+{
+	for (struct vial_child *child = zone.children; child; child = child->next)
+		child->is_oom = true;
+	lose_zone();
 }
 
 void vial_zone_on_child(void)

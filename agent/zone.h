@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The zone: the pid and mount namespace of all the guest's programs. Programs cannot see, signal or trace the agent from there, not even as
+ * The zone: the pid, mount and IPC namespace of all the guest's programs. Programs cannot see, signal or trace the agent from there, not even as
  * root: in gVisor a root process could otherwise kill pid 1. If guest root kills the zone's init, every program dies with it; the agent
  * says so on their streams and starts a new zone at once. Spawning is spawn.h.
  */
@@ -16,3 +16,5 @@ void vial_zone_on_child(void);
 pid_t vial_zone_init_pid(void);
 /* The memory guard has killed this process: whoever's session it belonged to is told so when it exits. */
 void vial_zone_mark_oom(pid_t outer_pid, pid_t outer_session);
+/* The guard's last resort: every process of the zone ends, and with it what outlives processes (System V shared memory). */
+void vial_zone_restart(void);

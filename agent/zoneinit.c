@@ -31,6 +31,7 @@
 #include <unistd.h>
 
 #include "spawn.h"
+#include "zonefilter.h"
 #include "zoneproto.h"
 
 #define CHILD_STACK_BYTES (256 * 1024)
@@ -58,9 +59,12 @@ static unsigned child_count;
 static uint8_t packet[VIAL_ZONE_MAX_PACKET];
 static uint8_t child_stack[CHILD_STACK_BYTES] __attribute__((aligned(16)));
 
-/* Like a container's usual set, plus tracing and priorities among the zone's own processes. */
+/*
+ * Like a container's usual set, plus tracing and priorities among the zone's own processes, less CAP_MKNOD: in a microVM a device node would be a way to
+ * the console that is our wire.
+ */
 static const int kept_capabilities[] = {
-	CAP_CHOWN,	CAP_DAC_OVERRIDE, CAP_FSETID, CAP_FOWNER,	      CAP_MKNOD,      CAP_NET_RAW,
+	CAP_CHOWN,	CAP_DAC_OVERRIDE, CAP_FSETID, CAP_FOWNER,     CAP_NET_RAW,
 	CAP_SETGID,	CAP_SETUID,	  CAP_SETFCAP, CAP_SETPCAP,	      CAP_NET_BIND_SERVICE, CAP_SYS_CHROOT,
 	CAP_KILL,	CAP_AUDIT_WRITE,  CAP_SYS_PTRACE, CAP_SYS_NICE,
 };
@@ -100,12 +104,18 @@ static int drop_capabilities(void)
 
 static int set_up(void)
 {
+	struct rlimit no_core = { 0 };
+	int result;
+
 	if (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0)
 		return -errno;
 	if (mount("proc", "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL) < 0)
 		return -errno;
 	prctl(PR_SET_DUMPABLE, 0);
-	return drop_capabilities();
+	setrlimit(RLIMIT_CORE, &no_core);
+	/* While we still have the capability that this needs. */
+	result = vial_zone_filter_install();
+	return result < 0 ? result : drop_capabilities();
 }
 
 /* --- in the child, sharing our memory --- */
@@ -147,6 +157,17 @@ static void place_descriptors(struct job *job)
 	}
 }
 
+/* The agent is exempt from the kernel's out-of-memory killer, and what it starts inherits that; programs must not be. */
+static void be_mortal(void)
+{
+	int fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
+
+	if (fd < 0)
+		return;
+	(void)!write(fd, "0", 1);
+	close(fd);
+}
+
 static void become(struct job *job)
 {
 	const struct vial_zone_request *request = job->request;
@@ -169,6 +190,7 @@ static int child_main(void *data)
 	place_descriptors(job);
 	if (job->request->is_tty)
 		ioctl(0, TIOCSCTTY, 0);
+	be_mortal();
 	become(job);
 	umask(022);
 	/* As the user, so that a directory he may not enter is an error and not a hole. */
