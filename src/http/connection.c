@@ -80,8 +80,8 @@ vial_connection_resume(VialConnection *connection)
 	if (!connection->is_suspended)
 		return;
 	connection->is_suspended = FALSE;
-	/* Also writes to libmicrohttpd's event descriptor, which wakes the main loop. */
 	MHD_resume_connection(connection->mhd);
+	connection->server->must_run = TRUE;
 }
 
 void

@@ -52,6 +52,7 @@ struct VialServer {
 	GSource *source;
 	int watch_fd; /* epoll of suspended connections' sockets, to notice a peer that leaves */
 	int listen_fd;
+	gboolean must_run; /* a connection was resumed, of which libmicrohttpd will only learn from MHD_run() */
 	guint tick_id;
 	char *url;
 	char *unix_path;

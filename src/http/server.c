@@ -36,6 +36,9 @@ timeout_ms(VialServer *server)
 {
 	MHD_UNSIGNED_LONG_LONG ms;
 
+	/* Without threads libmicrohttpd has no event descriptor for resumed connections: nobody but us knows of them. */
+	if (server->must_run)
+		return 0;
 	if (MHD_get_timeout(server->daemon, &ms) != MHD_YES)
 		return -1;
 	return (int)MIN(ms, G_MAXINT);
@@ -64,6 +67,7 @@ source_dispatch(GSource *source, GSourceFunc callback, gpointer data)
 
 	if (g_source_query_unix_fd(source, self->watch_tag))
 		vial_connections_check_peers(self->server);
+	self->server->must_run = FALSE;
 	MHD_run(self->server->daemon);
 	return G_SOURCE_CONTINUE;
 }

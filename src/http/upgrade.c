@@ -63,6 +63,7 @@ vial_upgraded_close(VialUpgraded *upgraded)
 	g_queue_unlink(&upgraded->server->upgraded, &upgraded->link);
 	upgraded->server->stats.upgraded--;
 	MHD_upgrade_action(upgraded->handle, MHD_UPGRADE_ACTION_CLOSE);
+	upgraded->server->must_run = TRUE;
 	g_free(upgraded);
 }
 
