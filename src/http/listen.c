@@ -76,8 +76,31 @@ describe(int fd, gboolean is_tls)
 	                       port);
 }
 
+static gboolean
+is_loopback(const struct sockaddr *address)
+{
+	if (address->sa_family == AF_INET)
+		return ntohl(((const struct sockaddr_in *)address)->sin_addr.s_addr) >> 24 == 127;
+	if (address->sa_family == AF_INET6)
+		return IN6_IS_ADDR_LOOPBACK(&((const struct sockaddr_in6 *)address)->sin6_addr);
+	return FALSE;
+}
+
+/* Every address the name stands for must be fit: which of them we get is the resolver's choice. */
+static gboolean
+check_public(const char *address, const struct addrinfo *list, gboolean is_tls, GError **error)
+{
+	for (const struct addrinfo *entry = list; entry; entry = entry->ai_next)
+		if (!is_loopback(entry->ai_addr))
+			return vial_fail(error, VIAL_ERROR_INVALID,
+			                 "%s can be reached from other machines: if that is meant, set allow_public%s", address,
+			                 is_tls ? "" : ", and better tls_cert and tls_key too, for keys travel with every request");
+	return TRUE;
+}
+
 gboolean
-vial_listen(const char *address, gboolean is_tls, int *out_fd, char **out_url, char **out_unix_path, GError **error)
+vial_listen(const char *address, gboolean is_public_allowed, gboolean is_tls, int *out_fd, char **out_url,
+            char **out_unix_path, GError **error)
 {
 	struct addrinfo *list = NULL;
 	int saved = EADDRNOTAVAIL;
@@ -86,6 +109,10 @@ vial_listen(const char *address, gboolean is_tls, int *out_fd, char **out_url, c
 		return listen_unix(address + strlen("unix:"), out_fd, out_url, out_unix_path, error);
 	if (!resolve(address, &list, error))
 		return FALSE;
+	if (!is_public_allowed && !check_public(address, list, is_tls, error)) {
+		freeaddrinfo(list);
+		return FALSE;
+	}
 	for (struct addrinfo *entry = list; entry; entry = entry->ai_next) {
 		vial_autofd int fd = socket(entry->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 		if (fd < 0)
@@ -105,33 +132,4 @@ vial_listen(const char *address, gboolean is_tls, int *out_fd, char **out_url, c
 		return vial_fail(error, VIAL_ERROR_UNAVAILABLE,
 		                 "%s is in use by another program: stop that one, or choose another address with --listen", address);
 	return vial_fail(error, VIAL_ERROR_UNAVAILABLE, "cannot listen on %s: %s", address, g_strerror(saved));
-}
-
-static gboolean
-is_loopback(const struct sockaddr *address)
-{
-	if (address->sa_family == AF_INET)
-		return ntohl(((const struct sockaddr_in *)address)->sin_addr.s_addr) >> 24 == 127;
-	if (address->sa_family == AF_INET6)
-		return IN6_IS_ADDR_LOOPBACK(&((const struct sockaddr_in6 *)address)->sin6_addr);
-	return FALSE;
-}
-
-gboolean
-vial_listen_is_local(const char *address, gboolean *out_is_local, GError **error)
-{
-	struct addrinfo *list = NULL;
-	gboolean is_local = TRUE;
-
-	if (g_str_has_prefix(address, "unix:")) {
-		*out_is_local = TRUE;
-		return TRUE;
-	}
-	if (!resolve(address, &list, error))
-		return FALSE;
-	for (struct addrinfo *entry = list; entry; entry = entry->ai_next)
-		is_local = is_local && is_loopback(entry->ai_addr);
-	freeaddrinfo(list);
-	*out_is_local = is_local;
-	return TRUE;
 }

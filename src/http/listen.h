@@ -4,9 +4,9 @@
 
 #include <glib.h>
 
-/* out_url is what to tell users; out_unix_path (NULL for TCP) is to be unlinked at the end. */
-gboolean vial_listen(const char *address, gboolean is_tls, int *out_fd, char **out_url, char **out_unix_path,
-                     GError **error);
-
-/* Whether every address `address` stands for is a loopback address or a unix socket. */
-gboolean vial_listen_is_local(const char *address, gboolean *out_is_local, GError **error);
+/*
+ * An address that is neither loopback nor a unix socket is refused unless is_public_allowed. out_url is what to tell
+ * users; out_unix_path (NULL for TCP) is to be unlinked at the end.
+ */
+gboolean vial_listen(const char *address, gboolean is_public_allowed, gboolean is_tls, int *out_fd, char **out_url,
+                     char **out_unix_path, GError **error);

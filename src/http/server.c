@@ -241,6 +241,10 @@ set_defaults(VialServerConfig *config)
 		config->idle_timeout_ms = VIAL_HTTP_IDLE_TIMEOUT_MS;
 	if (!config->body_timeout_ms)
 		config->body_timeout_ms = VIAL_HTTP_BODY_TIMEOUT_MS;
+	if (config->tls_cert_file && !config->tls_cert_file[0])
+		config->tls_cert_file = NULL;
+	if (config->tls_key_file && !config->tls_key_file[0])
+		config->tls_key_file = NULL;
 }
 
 VialServer *
@@ -265,8 +269,8 @@ vial_server_new(const VialServerConfig *config, const VialRoute *routes, gsize n
 	if (server->watch_fd < 0) {
 		vial_fail(error, VIAL_ERROR_INTERNAL, "epoll_create1: %s", g_strerror(errno));
 	} else if (load_tls(server, error) &&
-	           vial_listen(config->listen, server->tls_cert != NULL, &server->listen_fd, &server->url,
-	                       &server->unix_path, error) &&
+	           vial_listen(config->listen, config->allow_public, server->tls_cert != NULL, &server->listen_fd,
+	                       &server->url, &server->unix_path, error) &&
 	           start_daemon(server, error)) {
 		/* What `config` pointed to may go away now. */
 		server->config.listen = server->config.tls_cert_file = server->config.tls_key_file = NULL;

@@ -36,7 +36,8 @@ typedef VialIdentity *(*VialAuthFunc)(const char *key, gpointer data);
 
 typedef struct {
 	const char *listen;        /* "127.0.0.1:7070", "[::1]:7070", port 0 for any, or "unix:/path" */
-	const char *tls_cert_file; /* PEM; both or neither */
+	gboolean allow_public;     /* without it, an address that other machines can reach is refused */
+	const char *tls_cert_file; /* PEM; both, or neither (NULL or "") */
 	const char *tls_key_file;
 	VialAuthFunc authenticate;
 	gpointer auth_data;

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The daemon's settings. Each comes, in rising priority, from the built-in default, the configuration file, the
+ * environment, or a command-line flag; an error says which of them it was. config_table.c has one row per setting, from
+ * which the file's keys, VIAL_* variables, flags and --help all follow. docs/configuration.md explains them.
+ */
+#pragma once
+
+#include <glib.h>
+
+#define VIAL_CONFIG_DEFAULT_FILE "/etc/vial/vial.conf"
+
+typedef struct VialConfig {
+	/* where */
+	char *data_dir;
+	char *run_dir;
+	char *images_dir;  /* "" in the table: <data_dir>/images */
+	char *program_dir; /* "" in the table: where this program is; vial-shim, vial-agent and the kernels are near it */
+
+	/* the API */
+	char *listen;
+	gboolean allow_public;
+	char *tls_cert; /* "" for none */
+	char *tls_key;
+	char **cors_origins;
+	char *preview_domain;
+
+	/* sandboxes */
+	char *engine; /* auto, gvisor, microvm */
+	char *runsc;  /* a path, or a name looked up in PATH */
+	char *default_template;
+	gint64 pool_size;
+	gint64 max_sandboxes;
+	gint64 default_ttl_seconds;
+	gint64 max_ttl_seconds; /* 0: no limit */
+	gint64 default_idle_seconds;
+	gint64 call_log_days;
+
+	/* messages */
+	char *log_level;
+	char *log_format;
+} VialConfig;
+
+/*
+ * Reads everything and takes the flags out of argv; what is left there is not ours. `extra` (NULL-terminated, may be NULL)
+ * are flags of the program itself, shown in the same --help. Prints --help and exits if asked.
+ */
+VialConfig *vial_config_load(int *argc, char ***argv, const GOptionEntry *extra, GError **error);
+void vial_config_free(VialConfig *config); /* accepts NULL */
+G_DEFINE_AUTOPTR_CLEANUP_FUNC(VialConfig, vial_config_free)
