@@ -39,17 +39,16 @@ int vial_identity_init(void)
 
 void vial_identity_entropy(struct vial_resume *resume, json_t *hello, bool is_new_generation)
 {
-	struct {
-		struct rand_pool_info info;
-		uint8_t bytes[ENTROPY_BYTES];
-	} pool = { .info = { .entropy_count = ENTROPY_BYTES * 8, .buf_size = ENTROPY_BYTES } };
+	const uint8_t *bytes = vial_resume_entropy(resume);
+	/* struct rand_pool_info: bits of entropy, bytes that follow. */
+	int pool[2 + ENTROPY_BYTES / sizeof(int)] = { ENTROPY_BYTES * 8, ENTROPY_BYTES };
 
-	memcpy(pool.bytes, vial_resume_entropy(resume), ENTROPY_BYTES);
+	memcpy(pool + 2, bytes, ENTROPY_BYTES);
 	/*
 	 * Linux: credit the bytes, then reseed now rather than at the next interval. gVisor has neither call: its generator is the host's, which
 	 * no snapshot contains, and the write below only has to be taken.
 	 */
-	if (ioctl(random_fd, RNDADDENTROPY, &pool) < 0 && write(random_fd, pool.bytes, ENTROPY_BYTES) != ENTROPY_BYTES) {
+	if (ioctl(random_fd, RNDADDENTROPY, pool) < 0 && write(random_fd, bytes, ENTROPY_BYTES) != ENTROPY_BYTES) {
 		vial_resume_done(resume, "the kernel did not take the entropy");
 		return;
 	}
