@@ -22,6 +22,7 @@ typedef enum {
 /* Limits of one policy. */
 #define VIAL_NET_MAX_ENTRIES 512 /* in each list */
 #define VIAL_NET_MAX_ENTRY_BYTES 300
+#define VIAL_NET_MAX_NAME_PORTS 16 /* different port ranges on names: each is a pair of kernel sets */
 
 typedef enum {
 	VIAL_NET_ENTRY_ALL,      /* ALL_TRAFFIC */
@@ -58,9 +59,18 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(VialNetPolicy, vial_net_policy_unref)
 /* A new reference; what parse() takes. */
 json_t *vial_net_policy_to_json(const VialNetPolicy *policy);
 
+typedef enum {
+	VIAL_NET_BY_MODE,
+	VIAL_NET_BY_SCOPE, /* the address's nature */
+	VIAL_NET_BY_RANGE, /* an address rule */
+	VIAL_NET_BY_NAME,  /* a name rule */
+	VIAL_NET_BY_BASELINE,
+} VialNetDecider;
+
 typedef struct {
 	gboolean allowed;
-	/* The entry's text, or "mode:disabled", "sealed:<range>", "closed:<range>", "host", "default". Borrowed from the policy
+	VialNetDecider by;
+	/* The entry's text, or "mode:disabled", "sealed:<range>", "closed:<range>", "host", "resolver", "default". Borrowed from the policy
 	 * or static. */
 	const char *rule;
 	/* One sentence, static. */
@@ -80,6 +90,26 @@ VialNetVerdict vial_net_policy_check_name_port(const VialNetPolicy *policy, cons
  */
 VialNetVerdict vial_net_policy_check_connection(const VialNetPolicy *policy, const char *name, const char *denied_name,
                                                 const VialAddress *address, guint16 port);
+
+/*
+ * Ports of other people's resolvers (DNS, DNS over TLS or QUIC): ours is the only one, so neither a name rule nor a
+ * baseline opens them; an address rule does.
+ */
+gboolean vial_net_port_is_resolver(guint16 port);
+/* Ports whose TCP connections the proxy checks when there are name rules. */
+gboolean vial_net_port_is_inspected(guint16 port);
+
+/* Does allow_out name exactly this address (not a range around it)? What the host's own addresses ask for. */
+gboolean vial_net_policy_names_address(const VialNetPolicy *policy, const VialAddress *address, guint16 port);
+
+typedef struct {
+	guint16 from, to;
+} VialNetPorts;
+
+/* The different port ranges of the names in allow_out; each has its own set of pinned addresses in the kernel. */
+guint vial_net_policy_name_ports(const VialNetPolicy *policy, VialNetPorts out[VIAL_NET_MAX_NAME_PORTS]);
+/* Does an allowed name with exactly these ports cover this one? */
+gboolean vial_net_policy_name_has_ports(const VialNetPolicy *policy, const char *name, VialNetPorts ports);
 
 /* Is there an entry that needs names (domain or wildcard)? Then TCP 80 and 443 pass through the proxy. */
 gboolean vial_net_policy_has_names(const VialNetPolicy *policy);

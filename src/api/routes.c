@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The table of routes: the API at a glance. spec/openapi.yaml says the same in more words, and a test compares them. */
+#include "api/routes.h"
+
+#include "api/handlers.h"
+
+#define SANDBOX "/v1/sandboxes/{id}"
+#define PROXY (VIAL_ROUTE_STREAM_BODY | VIAL_ROUTE_ANY_METHOD | VIAL_ROUTE_UPGRADE)
+#define CONTEXT SANDBOX "/repl/sessions/{sid}"
+
+const VialRoute vial_routes[] = {
+	{ "GET", "/healthz", vial_api_healthz, VIAL_ROUTE_PUBLIC, 0 },
+	{ "GET", "/v1/healthz", vial_api_healthz, VIAL_ROUTE_PUBLIC, 0 },
+	{ "GET", "/v1/me", vial_api_me, 0, 0 },
+	{ "GET", "/metrics", vial_api_prometheus, 0, 0 },
+	{ "GET", "/v1/metrics", vial_api_prometheus, 0, 0 },
+
+	{ "GET", "/v1/templates", vial_api_template_list, 0, 0 },
+	{ "GET", "/v1/templates/{name}", vial_api_template_get, 0, 0 },
+
+	{ "POST", "/v1/sandboxes", vial_api_sandbox_create, 0, 0 },
+	{ "GET", "/v1/sandboxes", vial_api_sandbox_list, 0, 0 },
+	{ "GET", SANDBOX, vial_api_sandbox_get, 0, 0 },
+	{ "DELETE", SANDBOX, vial_api_sandbox_delete, 0, 0 },
+	{ "GET", SANDBOX "/lifecycle", vial_api_lifecycle_get, 0, 0 },
+	{ "PATCH", SANDBOX "/lifecycle", vial_api_lifecycle_patch, 0, 0 },
+
+	{ "POST", SANDBOX "/exec", vial_api_exec, 0, 0 },
+	{ "POST", SANDBOX "/exec/stream", vial_api_exec_stream, 0, 0 },
+	{ "GET", SANDBOX "/processes", vial_api_process_list, 0, 0 },
+	{ "POST", SANDBOX "/processes/{pid}/signal", vial_api_process_signal, 0, 0 },
+	{ "POST", SANDBOX "/processes/{pid}/stdin", vial_api_process_stdin, 0, 0 },
+	{ "GET", SANDBOX "/processes/{pid}/attach", vial_api_process_attach, 0, 0 },
+	{ "GET", SANDBOX "/ports", vial_api_port_list, 0, 0 },
+	{ "ANY", SANDBOX "/ports/{port}", vial_api_port_proxy, PROXY, 0 },
+	{ "ANY", SANDBOX "/ports/{port}/{path...}", vial_api_port_proxy, PROXY, 0 },
+	{ "GET", SANDBOX "/pty", vial_api_pty, VIAL_ROUTE_UPGRADE, 0 },
+	{ "GET", SANDBOX "/logs", vial_api_logs, 0, 0 },
+	{ "GET", SANDBOX "/metrics", vial_api_metrics, 0, 0 },
+
+	{ "GET", SANDBOX "/fs", vial_api_file_read, 0, 0 },
+	{ "PUT", SANDBOX "/fs", vial_api_file_write, VIAL_ROUTE_STREAM_BODY, 0 },
+	{ "DELETE", SANDBOX "/fs", vial_api_file_remove, 0, 0 },
+	{ "GET", SANDBOX "/fs/dir", vial_api_file_list, 0, 0 },
+	{ "GET", SANDBOX "/fs/stat", vial_api_file_stat, 0, 0 },
+	{ "POST", SANDBOX "/fs/mkdir", vial_api_file_mkdir, 0, 0 },
+	{ "POST", SANDBOX "/fs/move", vial_api_file_move, 0, 0 },
+	{ "GET", SANDBOX "/fs/watch", vial_api_file_watch, 0, 0 },
+
+	{ "POST", SANDBOX "/run", vial_api_run, 0, 0 },
+	{ "POST", SANDBOX "/run/stream", vial_api_run_stream, 0, 0 },
+	{ "POST", SANDBOX "/repl/sessions", vial_api_context_create, 0, 0 },
+	{ "GET", SANDBOX "/repl/sessions", vial_api_context_list, 0, 0 },
+	{ "DELETE", CONTEXT, vial_api_context_delete, 0, 0 },
+	{ "POST", CONTEXT "/interrupt", vial_api_context_interrupt, 0, 0 },
+	{ "POST", CONTEXT "/restart", vial_api_context_restart, 0, 0 },
+	{ "POST", CONTEXT "/run", vial_api_run, 0, 0 },
+	{ "POST", CONTEXT "/run/stream", vial_api_run_stream, 0, 0 },
+};
+
+const VialRoute vial_host_route = { "ANY", "/", vial_api_port_proxy, PROXY, 0 };
+
+const gsize vial_n_routes = G_N_ELEMENTS(vial_routes);

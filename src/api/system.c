@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The daemon about itself: healthz, me, and /metrics for Prometheus. */
+#include <stdio.h>
+#include <unistd.h>
+
+#include "api/handlers.h"
+#include "http/server.h"
+#include "service/app.h"
+#include "service/sandbox.h"
+#include "util/time.h"
+
+void vial_api_healthz(VialRequest *request)
+{
+	VialApp *app = vial_request_app(request);
+
+	vial_request_reply_json(request, app->is_draining ? 503 : 200,
+	                        json_pack("{s:s, s:s, s:s}", "status", app->is_draining ? "draining" : "ok", "version", VIAL_VERSION,
+	                                  "engine", app->engine->ops->name));
+}
+
+void vial_api_me(VialRequest *request)
+{
+	const VialIdentity *identity = vial_request_identity(request);
+	VialApp *app = vial_request_app(request);
+
+	vial_request_reply_json(request, 200,
+	                        json_pack("{s:s, s:s, s:s, s:s*, s:s, s:s}", "key_id", identity->key_id, "project", identity->project,
+	                                  "role", vial_role_name(identity->role), "label", identity->label, "engine",
+	                                  app->engine->ops->name, "engine_reason", app->engine_reason));
+}
+
+static gint64 resident_bytes(void)
+{
+	FILE *file = fopen("/proc/self/statm", "re");
+	long total, resident = 0;
+
+	if (!file)
+		return 0;
+	if (fscanf(file, "%ld %ld", &total, &resident) != 2)
+		resident = 0;
+	fclose(file);
+	return (gint64)resident * sysconf(_SC_PAGESIZE);
+}
+
+static void count_states(VialApp *app, guint counts[VIAL_N_STATES])
+{
+	GHashTableIter iter;
+	gpointer value;
+
+	g_hash_table_iter_init(&iter, vial_sandboxes_table(app->sandboxes));
+	while (g_hash_table_iter_next(&iter, NULL, &value))
+		counts[((VialSandbox *)value)->state]++;
+}
+
+void vial_api_prometheus(VialRequest *request)
+{
+	VialApp *app = vial_request_app(request);
+	g_autoptr(GString) text = g_string_new(NULL);
+	guint counts[VIAL_N_STATES] = { 0 };
+	VialServerStats stats;
+
+	count_states(app, counts);
+	vial_server_stats(app->server, &stats);
+	g_string_append(text, "# HELP vial_sandboxes Sandboxes by state.\n# TYPE vial_sandboxes gauge\n");
+	for (guint i = 0; i < VIAL_N_STATES; i++)
+		g_string_append_printf(text, "vial_sandboxes{state=\"%s\"} %u\n", vial_state_name(i), counts[i]);
+	g_string_append_printf(text,
+	                       "# HELP vial_http_requests_total Requests answered, by status class.\n"
+	                       "# TYPE vial_http_requests_total counter\n");
+	for (guint i = 2; i <= 5; i++)
+		g_string_append_printf(text, "vial_http_requests_total{class=\"%uxx\"} %" G_GUINT64_FORMAT "\n", i, stats.by_class[i]);
+	g_string_append_printf(text,
+	                       "# HELP vial_http_connections Open connections.\n# TYPE vial_http_connections gauge\n"
+	                       "vial_http_connections %u\n"
+	                       "# HELP vial_http_upgraded Open WebSockets and tunnels.\n# TYPE vial_http_upgraded gauge\n"
+	                       "vial_http_upgraded %u\n"
+	                       "# HELP process_resident_memory_bytes Resident memory of viald.\n"
+	                       "# TYPE process_resident_memory_bytes gauge\nprocess_resident_memory_bytes %" G_GINT64_FORMAT "\n"
+	                       "# HELP vial_uptime_seconds Seconds since viald started.\n# TYPE vial_uptime_seconds gauge\n"
+	                       "vial_uptime_seconds %.3f\n",
+	                       stats.connections, stats.upgraded, resident_bytes(),
+	                       (double)(vial_time_monotonic_ms() - app->started_ms) / 1000.0);
+	vial_request_reply_bytes(request, 200, "text/plain; version=0.0.4; charset=utf-8",
+	                         g_bytes_new(text->str, text->len));
+}

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The daemon's parts, made once by main.c and handed to everything above. Main thread only. */
+#pragma once
+
+#include <glib.h>
+
+#include "auth/keys.h"
+#include "engine/engine.h"
+#include "http/request.h"
+#include "store/store.h"
+#include "util/config.h"
+
+typedef struct VialTemplates VialTemplates;
+typedef struct VialSandboxes VialSandboxes;
+
+typedef struct VialApp {
+	const VialConfig *config;
+	VialStore *store;
+	VialKeys *keys;
+	VialEngine *engine;
+	VialTemplates *templates;
+	VialSandboxes *sandboxes;
+	VialServer *server;
+	const char *engine_reason; /* why `auto` chose it */
+	gint64 started_ms;
+	gboolean is_draining;
+} VialApp;

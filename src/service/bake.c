@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Bakes templates: boot cold, warm the kernels, freeze, checkpoint, rename into place. One at a time; a failed one is
+ * reported and its sandboxes then boot cold.
+ */
+#include <errno.h>
+#include <glib/gstdio.h>
+#include <string.h>
+
+#include "service/boot.h"
+#include "service/template_private.h"
+#include "util/id.h"
+#include "util/log.h"
+#include "util/time.h"
+#include "util/tree.h"
+
+#define WARM_TIMEOUT_MS 180000
+#define FREEZE_TIMEOUT_MS 30000
+
+typedef struct {
+	VialApp *app;
+	guint next;
+	guint failures;
+	VialBaked done;
+	gpointer data;
+	/* the one being baked */
+	VialTemplate *template;
+	char *id;
+	char *dir;
+	char *image; /* temporary name of the checkpoint */
+	VialInstance *instance;
+	gint64 started_ms;
+	guint timer;
+} Bake;
+
+static void bake_next(Bake *bake);
+
+static void say(Bake *bake, const char *step)
+{
+	g_print("  %s: %s (%.1f s)\n", bake->template->name, step, (double)(vial_time_monotonic_ms() - bake->started_ms) / 1000.0);
+}
+
+static void swept(const char *reason, gpointer data)
+{
+	bake_next(data);
+}
+
+static void leave(Bake *bake, const char *problem)
+{
+	g_autofree char *id = g_steal_pointer(&bake->id), *dir = g_steal_pointer(&bake->dir);
+
+	g_clear_handle_id(&bake->timer, g_source_remove);
+	if (problem) {
+		bake->failures++;
+		say(bake, "not baked");
+		vial_log_error("template", "baking failed", "template", bake->template->name, "error", problem);
+		vial_tree_remove(bake->image);
+	}
+	if (bake->instance)
+		vial_instance_stop(bake->instance);
+	g_clear_pointer(&bake->instance, vial_instance_free);
+	g_clear_pointer(&bake->image, g_free);
+	vial_sweep(bake->app, id, dir, TRUE, swept, bake);
+}
+
+static void on_checkpointed(json_t *result, const GError *error, gpointer data)
+{
+	Bake *bake = data;
+	g_autofree char *target = vial_template_checkpoint_dir(bake->app->templates, bake->template);
+	g_autoptr(GError) problem = NULL;
+
+	if (error)
+		return leave(bake, error->message);
+	if (!vial_tree_sync(bake->image, &problem))
+		return leave(bake, problem->message);
+	if (rename(bake->image, target) < 0)
+		return leave(bake, g_strerror(errno));
+	bake->template->checkpoint = g_steal_pointer(&target);
+	say(bake, "baked");
+	leave(bake, NULL);
+}
+
+static void on_frozen(VialInstance *instance, gpointer data)
+{
+	Bake *bake = data;
+
+	g_clear_handle_id(&bake->timer, g_source_remove);
+	if (g_mkdir_with_parents(bake->image, 0700) < 0)
+		return leave(bake, g_strerror(errno));
+	vial_instance_checkpoint(bake->instance, bake->image, TRUE, on_checkpointed, bake);
+}
+
+static gboolean on_timeout(gpointer data)
+{
+	Bake *bake = data;
+
+	bake->timer = 0;
+	leave(bake, "the agent did not freeze in time");
+	return G_SOURCE_REMOVE;
+}
+
+static void on_warm(json_t *result, const GError *error, gpointer data)
+{
+	Bake *bake = data;
+
+	if (error)
+		return leave(bake, error->message);
+	say(bake, "kernels are warm, writing the checkpoint");
+	bake->timer = g_timeout_add(FREEZE_TIMEOUT_MS, on_timeout, bake);
+	vial_channel_send_freeze(vial_instance_channel(bake->instance));
+}
+
+static void on_ended(VialInstance *instance, const char *reason, gpointer data)
+{
+	/* Whatever waits on the channel has been told already and leaves from there. */
+}
+
+static void on_booted(VialInstance *instance, const GError *error, gpointer data)
+{
+	static const VialInstanceEvents events = { .frozen = on_frozen, .ended = on_ended };
+	Bake *bake = data;
+
+	if (error)
+		return leave(bake, error->message);
+	bake->instance = instance;
+	vial_instance_set_events(instance, &events, bake);
+	say(bake, "booted, warming the kernels");
+	vial_channel_call(vial_instance_channel(instance),
+	                  json_pack("{s:s, s:[s, s, s]}", "op", "warm", "languages", "python", "javascript", "bash"), WARM_TIMEOUT_MS,
+	                  on_warm, bake);
+}
+
+static void bake_next(Bake *bake)
+{
+	GPtrArray *all = bake->app->templates->all;
+	VialBootSpec spec;
+
+	while (bake->next < all->len && ((VialTemplate *)all->pdata[bake->next])->checkpoint)
+		bake->next++;
+	if (bake->next >= all->len) {
+		bake->done(bake->failures, bake->data);
+		g_free(bake);
+		return;
+	}
+	bake->template = all->pdata[bake->next++];
+	bake->id = vial_id_new();
+	bake->dir = g_build_filename(bake->app->config->data_dir, "sandboxes", bake->id, NULL);
+	bake->image = g_strdup_printf("%s/baking-%s", bake->app->templates->images_dir, bake->id);
+	bake->started_ms = vial_time_monotonic_ms();
+	say(bake, "baking, which takes some seconds and happens once");
+	spec = (VialBootSpec){ .id = bake->id, .dir = bake->dir, .rootfs = bake->template->rootfs, .limits = bake->template->limits };
+	vial_boot(bake->app, &spec, on_booted, bake);
+}
+
+void vial_templates_bake(VialApp *app, VialBaked done, gpointer data)
+{
+	Bake *bake = g_new0(Bake, 1);
+
+	bake->app = app;
+	bake->done = done;
+	bake->data = data;
+	bake_next(bake);
+}

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The end of a sandbox: out of sight at once, told as done when process, cgroup, folder and record are gone. */
+#include "service/boot.h"
+#include "service/sandbox_private.h"
+
+typedef struct {
+	VialSandboxDone done;
+	gpointer data;
+} Waiter;
+
+static void tell_waiters(VialSandbox *sandbox)
+{
+	g_autoptr(GPtrArray) waiters = g_steal_pointer(&sandbox->delete_waiters);
+
+	sandbox->delete_waiters = g_ptr_array_new_with_free_func(g_free);
+	for (guint i = 0; i < waiters->len; i++) {
+		Waiter *waiter = waiters->pdata[i];
+
+		waiter->done(sandbox, NULL, waiter->data);
+	}
+}
+
+static void on_swept(const char *reason, gpointer data)
+{
+	g_autoptr(VialSandbox) sandbox = data;
+
+	vial_sandbox_forget(sandbox);
+	tell_waiters(sandbox);
+}
+
+void vial_sandbox_delete(VialSandbox *sandbox, VialSandboxDone done, gpointer data)
+{
+	gboolean was_deleted = sandbox->state == VIAL_STATE_DELETED;
+
+	if (done) {
+		Waiter *waiter = g_new0(Waiter, 1);
+
+		*waiter = (Waiter){ done, data };
+		g_ptr_array_add(sandbox->delete_waiters, waiter);
+	}
+	sandbox->delete_wanted = TRUE;
+	/* In the middle of a transition it is deleted by whoever ends that transition. */
+	if (was_deleted || sandbox->lifecycle)
+		return;
+	vial_sandbox_set_state(sandbox, VIAL_STATE_DELETED, NULL);
+	if (sandbox->instance)
+		vial_instance_stop(sandbox->instance);
+	g_clear_pointer(&sandbox->instance, vial_instance_free);
+	vial_sweep(sandbox->app, sandbox->id, sandbox->dir, TRUE, on_swept, vial_sandbox_ref(sandbox));
+}

@@ -1,0 +1,189 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "service/template.h"
+
+#include <errno.h>
+#include <glib/gstdio.h>
+#include <string.h>
+
+#include "service/runtime.h"
+#include "service/template_private.h"
+#include "util/json.h"
+#include "util/log.h"
+
+#define KEY_LENGTH 16
+
+/* Defaults for images whose manifest names none. */
+static const VialLimits default_limits = { .cpu = 2, .memory_mb = 2048, .disk_mb = 4096, .process_limit = 512 };
+
+static void template_free(gpointer data)
+{
+	VialTemplate *template = data;
+
+	g_free(template->name);
+	g_free(template->summary);
+	g_strfreev(template->aliases);
+	g_free(template->hash);
+	g_free(template->image_hash);
+	g_free(template->rootfs);
+	g_free(template->checkpoint);
+	g_free(template->created_at);
+	g_free(template);
+}
+
+static char **string_list(json_t *array)
+{
+	g_autoptr(GStrvBuilder) builder = g_strv_builder_new();
+	size_t index;
+	json_t *item;
+
+	json_array_foreach (array, index, item)
+		if (json_is_string(item))
+			g_strv_builder_add(builder, json_string_value(item));
+	return g_strv_builder_end(builder);
+}
+
+static void read_limit(json_t *manifest, const char *field, gint64 *out)
+{
+	json_t *value = json_object_get(manifest, field);
+
+	if (json_is_integer(value) && json_integer_value(value) > 0)
+		*out = json_integer_value(value);
+}
+
+/* Host CPU features decide whether a checkpoint can be restored: programs have seen them. */
+static char *cpu_features(void)
+{
+	g_autofree char *text = NULL;
+	const char *start;
+
+	if (!g_file_get_contents("/proc/cpuinfo", &text, NULL, NULL) || !(start = strstr(text, "\nflags")))
+		return g_strdup("unknown");
+	return g_strndup(start + 1, strcspn(start + 1, "\n"));
+}
+
+static char *checkpoint_key(VialApp *app, const VialTemplate *template, const char *runtime_hash)
+{
+	g_autofree char *cpu = cpu_features();
+	g_autofree char *all = g_strdup_printf("%s|%s|%s|%s|%s|%" G_GINT64_FORMAT "|%s", template->image_hash, runtime_hash,
+	                                       app->engine->ops->name, app->engine->ops->version(app->engine), cpu,
+	                                       template->limits.disk_mb, VIAL_VERSION);
+	g_autofree char *sum = g_compute_checksum_for_string(G_CHECKSUM_SHA256, all, -1);
+
+	return g_strndup(sum, KEY_LENGTH);
+}
+
+static VialTemplate *template_load(VialApp *app, VialTemplates *templates, const char *path)
+{
+	g_autoptr(json_t) manifest = json_load_file(path, JSON_REJECT_DUPLICATES, NULL);
+	const char *name = json_string_value(json_object_get(manifest, "name"));
+	const char *rootfs = json_string_value(json_object_get(manifest, "rootfs"));
+	const char *hash = json_string_value(json_object_get(manifest, "hash"));
+	g_autofree char *checkpoint = NULL;
+	gint64 millicpu = 0;
+	VialTemplate *template;
+
+	if (!name || !rootfs || !hash || !g_file_test(rootfs, G_FILE_TEST_IS_DIR)) {
+		vial_log_warning("template", "an image was passed over: its manifest or its files are missing", "path", path);
+		return NULL;
+	}
+	template = g_new0(VialTemplate, 1);
+	template->name = g_strdup(name);
+	template->summary = g_strdup(json_string_value(json_object_get(manifest, "summary")));
+	template->created_at = g_strdup(json_string_value(json_object_get(manifest, "created_at")));
+	template->aliases = string_list(json_object_get(manifest, "aliases"));
+	template->rootfs = g_strdup(rootfs);
+	template->image_hash = g_strdup(hash);
+	template->size_bytes = json_integer_value(json_object_get(manifest, "size_bytes"));
+	template->limits = default_limits;
+	read_limit(manifest, "memory_mb", &template->limits.memory_mb);
+	read_limit(manifest, "disk_mb", &template->limits.disk_mb);
+	read_limit(manifest, "process_limit", &template->limits.process_limit);
+	read_limit(manifest, "cpu", &millicpu);
+	if (millicpu > 0)
+		template->limits.cpu = (double)millicpu;
+	template->hash = checkpoint_key(app, template, templates->runtime_hash);
+	checkpoint = vial_template_checkpoint_dir(templates, template);
+	if (g_file_test(checkpoint, G_FILE_TEST_IS_DIR))
+		template->checkpoint = g_steal_pointer(&checkpoint);
+	return template;
+}
+
+char *vial_template_checkpoint_dir(VialTemplates *templates, const VialTemplate *template)
+{
+	return g_strdup_printf("%s/baked-%s-%s", templates->images_dir, template->name, template->hash);
+}
+
+VialTemplates *vial_templates_load(VialApp *app, GError **error)
+{
+	VialTemplates *templates = g_new0(VialTemplates, 1);
+	g_autoptr(GDir) dir = NULL;
+	const char *name;
+
+	templates->all = g_ptr_array_new_with_free_func(template_free);
+	templates->images_dir = g_strdup(app->config->images_dir);
+	dir = g_dir_open(templates->images_dir, 0, NULL);
+	if (!dir) {
+		vial_fail(error, VIAL_ERROR_INTERNAL, "there are no guest images in %s; `make up` builds them", templates->images_dir);
+		goto failed;
+	}
+	if (!vial_runtime_install(app->config->program_dir, templates->images_dir, &templates->runtime_dir, &templates->runtime_hash, error))
+		goto failed;
+	while ((name = g_dir_read_name(dir))) {
+		g_autofree char *path = g_build_filename(templates->images_dir, name, NULL);
+		VialTemplate *template = g_str_has_suffix(name, ".json") ? template_load(app, templates, path) : NULL;
+
+		if (template)
+			g_ptr_array_add(templates->all, template);
+	}
+	if (templates->all->len > 0)
+		return templates;
+	vial_fail(error, VIAL_ERROR_INTERNAL, "there are no guest images in %s; `make up` builds them", templates->images_dir);
+failed:
+	vial_templates_free(templates);
+	return NULL;
+}
+
+void vial_templates_free(VialTemplates *templates)
+{
+	if (!templates)
+		return;
+	g_ptr_array_unref(templates->all);
+	g_free(templates->images_dir);
+	g_free(templates->runtime_dir);
+	g_free(templates->runtime_hash);
+	g_free(templates);
+}
+
+VialTemplate *vial_templates_find(VialTemplates *templates, const char *name)
+{
+	for (guint i = 0; i < templates->all->len; i++) {
+		VialTemplate *template = templates->all->pdata[i];
+
+		if (strcmp(template->name, name) == 0 || g_strv_contains((const char *const *)template->aliases, name))
+			return template;
+	}
+	return NULL;
+}
+
+GPtrArray *vial_templates_all(VialTemplates *templates)
+{
+	return templates->all;
+}
+
+const char *vial_templates_runtime_dir(const VialTemplates *templates)
+{
+	return templates->runtime_dir;
+}
+
+json_t *vial_template_json(const VialTemplate *template, const char *engine)
+{
+	json_t *aliases = json_array();
+
+	for (char **alias = template->aliases; *alias; alias++)
+		json_array_append_new(aliases, json_string(*alias));
+	return json_pack("{s:s, s:s*, s:o, s:s, s:s, s:f, s:I, s:I, s:I, s:b, s:b, s:s*, s:s}", "name", template->name, "description",
+	                 template->summary, "aliases", aliases, "hash", template->hash, "engine", engine, "cpu", template->limits.cpu,
+	                 "memory_mb", (json_int_t)template->limits.memory_mb, "disk_mb", (json_int_t)template->limits.disk_mb,
+	                 "size_bytes", (json_int_t)template->size_bytes, "ready", template->checkpoint != NULL, "is_global", 1,
+	                 "created_at", template->created_at, "rootfs_path", "");
+}
