@@ -149,7 +149,8 @@ is_complete_javascript(const char *code)
 /* --- bash: quotes, backslash, here-documents, keywords --- */
 
 typedef struct {
-	int depth;
+	int depth;  /* open compound commands */
+	int parens; /* counted apart: the ")" of a case pattern closes none */
 	GPtrArray *heredocs; /* delimiters whose bodies are to come */
 	gboolean is_command_position;
 	gboolean ends_open; /* the last token wants more: | && || */
@@ -248,10 +249,14 @@ is_complete_bash(const char *code)
 			at = take_heredoc(&state, at + 2);
 			continue;
 		}
+		if (g_str_has_prefix(at, "<<<")) {
+			at += 3;
+			continue;
+		}
 		if (*at == '(')
-			state.depth++;
-		if (*at == ')' && state.depth > 0) /* also the ")" of a case pattern, which opens nothing: see below */
-			state.depth--;
+			state.parens++;
+		if (*at == ')' && state.parens > 0)
+			state.parens--;
 		if (*at == '|' || (at[0] == '&' && at[1] == '&'))
 			state.ends_open = TRUE;
 		if (strchr("\n;|&()", *at))
@@ -268,7 +273,7 @@ is_complete_bash(const char *code)
 		take_bash_word(&state, word->str);
 		state.ends_open = FALSE;
 	}
-	return state.depth <= 0 && heredocs->len == 0 && !state.ends_open;
+	return state.depth <= 0 && state.parens == 0 && heredocs->len == 0 && !state.ends_open;
 }
 
 gboolean

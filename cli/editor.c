@@ -1,14 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/editor.h"
 
+#include <errno.h>
 #include <glib/gstdio.h>
 #include <histedit.h>
+#include <poll.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
+#include <wchar.h>
 
 #include "cli/completeness.h"
 #include "cli/interrupt.h"
+#include "cli/terminal.h"
 
 enum { HISTORY_SIZE = 2000, CELL_MAX_BYTES = 1024 * 1024 };
 
@@ -33,6 +37,42 @@ editor_of(EditLine *edit)
 	VialEditor *editor = NULL;
 	el_get(edit, EL_CLIENTDATA, &editor);
 	return editor;
+}
+
+/*
+ * The next character. libedit's own reader blocks in read(2), and a Ctrl-C that comes just before it would be seen only at
+ * the next key.
+ */
+static int
+on_getc(EditLine *edit, wchar_t *out_character)
+{
+	mbstate_t state = { 0 };
+	for (;;) {
+		struct pollfd fds[] = { { .fd = STDIN_FILENO, .events = POLLIN }, { .fd = vial_interrupt_fd(), .events = POLLIN } };
+		if (!vial_interrupt_pending() && poll(fds, 2, -1) < 0 && errno != EINTR)
+			return -1;
+		if (vial_interrupt_pending()) {
+			errno = EINTR;
+			return -1;
+		}
+		char byte;
+		ssize_t size = fds[0].revents ? read(STDIN_FILENO, &byte, 1) : -2;
+		if (size == 0)
+			return 0;
+		if (size < 0) {
+			if (size == -2 || errno == EINTR || errno == EAGAIN)
+				continue;
+			return -1;
+		}
+		size_t used = mbrtowc(out_character, &byte, 1, &state);
+		if (used == (size_t)-2) /* more bytes of it are to come */
+			continue;
+		if (used == (size_t)-1) { /* no character of this locale: leave it out */
+			memset(&state, 0, sizeof state);
+			continue;
+		}
+		return 1;
+	}
 }
 
 static char *
@@ -175,12 +215,14 @@ vial_editor_new(const char *language)
 	editor->language = g_intern_string(language);
 	if (isatty(STDIN_FILENO) && isatty(STDOUT_FILENO)) {
 		HistEvent event;
+		vial_terminal_guard();
 		editor->history = history_init();
 		history(editor->history, &event, H_SETSIZE, HISTORY_SIZE);
 		history(editor->history, &event, H_SETUNIQUE, 1);
 		editor->edit = el_init("vial", stdin, stdout, stderr);
 		el_set(editor->edit, EL_CLIENTDATA, editor);
 		el_set(editor->edit, EL_PROMPT, on_prompt);
+		el_set(editor->edit, EL_GETCFN, on_getc);
 		el_set(editor->edit, EL_EDITOR, "emacs");
 		el_set(editor->edit, EL_HIST, history, editor->history);
 		el_source(editor->edit, NULL); /* the user's ~/.editrc, below our own keys */
@@ -216,11 +258,16 @@ static VialEditorOutcome
 read_edited(VialEditor *editor, char **out_cell)
 {
 	int size = 0;
+	/*
+	 * The mode for editing before the prompt appears, and again while the cell runs: libedit itself would change it only after
+	 * the prompt is out, and what is typed ahead would be echoed and its Ctrl-D lost.
+	 */
+	el_set(editor->edit, EL_PREP_TERM, 1);
 	const char *text = el_gets(editor->edit, &size);
+	el_set(editor->edit, EL_PREP_TERM, 1);
 	if (vial_interrupt_pending()) {
 		gboolean is_final = vial_interrupt_is_final();
 		vial_interrupt_take();
-		el_set(editor->edit, EL_PREP_TERM, 0);
 		fputs("\n", stdout);
 		el_reset(editor->edit);
 		return is_final ? VIAL_EDITOR_END : VIAL_EDITOR_CANCELLED;

@@ -56,7 +56,7 @@ static gboolean option_json, option_quiet, option_no_color, option_help, option_
 
 static const VialOption global_options[] = {
 	{ 0, "url", VIAL_OPTION_STRING, &option_url, "URL", "where viald is (VIAL_URL; else http://127.0.0.1:7070)", NULL },
-	{ 0, "key", VIAL_OPTION_STRING, &option_key, "KEY", "the API key, or @FILE that holds it (VIAL_API_KEY)", NULL },
+	{ 0, "key", VIAL_OPTION_SECRET, &option_key, "KEY", "the API key, or @FILE that holds it (VIAL_API_KEY)", NULL },
 	{ 0, "cacert", VIAL_OPTION_STRING, &option_cacert, "FILE", "certificates to trust for https (VIAL_CACERT)", "@file" },
 	{ 0, "json", VIAL_OPTION_FLAG, &option_json, NULL, "answer in JSON, as the API gave it", NULL },
 	{ 'q', "quiet", VIAL_OPTION_FLAG, &option_quiet, NULL, "say less: lists become bare ids, notes are left out", NULL },
@@ -90,18 +90,6 @@ vial_command_find(const char *name)
 		if (command->run && strcmp(command->name, name) == 0)
 			return command;
 	return NULL;
-}
-
-/* A key given as an option is in everybody's `ps`; it need not stay there. (The options have made copies.) */
-static void
-hide_key(char **argv)
-{
-	for (; *argv && strcmp(*argv, "--") != 0; argv++) {
-		if (g_str_has_prefix(*argv, "--key="))
-			memset(*argv + 6, '*', strlen(*argv + 6));
-		else if (strcmp(*argv, "--key") == 0 && argv[1])
-			memset(argv[1], '*', strlen(argv[1]));
-	}
 }
 
 static void
@@ -148,7 +136,6 @@ run_command(VialCli *cli, char **args)
 		return status;
 	if (!vial_config_load(cli, option_url, option_key, option_cacert, &error))
 		return vial_output_usage(cli, "%s", error->message);
-	hide_key(args);
 	cli->http = vial_http_new(cli->url, cli->key, cli->cacert);
 	return cli->command->run(cli, argc, (char **)positionals->pdata);
 }
@@ -176,7 +163,6 @@ dispatch(VialCli *cli, char **argv)
 	g_autoptr(GError) error = NULL;
 	gboolean is_parsed = vial_options_parse(tables, argv + 1, 1, words, &error);
 	set_appearance(cli);
-	hide_key(argv);
 	if (!is_parsed)
 		return vial_output_usage(cli, "%s", error->message);
 	g_ptr_array_add(words, NULL);

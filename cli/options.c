@@ -89,7 +89,7 @@ vial_options_split_pair(const char *text, char **out_key, const char **out_value
 }
 
 static gboolean
-store(const VialOption *option, const char *value, GError **error)
+store(const VialOption *option, char *value, GError **error)
 {
 	gint64 number = 0;
 	switch (option->type) {
@@ -97,8 +97,11 @@ store(const VialOption *option, const char *value, GError **error)
 		*(gboolean *)option->target = TRUE;
 		return TRUE;
 	case VIAL_OPTION_STRING:
+	case VIAL_OPTION_SECRET:
 		g_free(*(char **)option->target);
 		*(char **)option->target = g_strdup(value);
+		if (option->type == VIAL_OPTION_SECRET)
+			memset(value, '*', strlen(value));
 		return TRUE;
 	case VIAL_OPTION_LIST: {
 		GPtrArray **list = option->target;
@@ -143,8 +146,8 @@ fail_unknown(const VialOption *const *tables, const char *given, GError **error)
 static gboolean
 parse_long(const VialOption *const *tables, char ***inout_args, GError **error)
 {
-	const char *word = **inout_args;
-	const char *equals = strchr(word, '=');
+	char *word = **inout_args;
+	char *equals = strchr(word, '=');
 	gsize length = equals ? (gsize)(equals - word - 2) : strlen(word) - 2;
 	const VialOption *option = find_long(tables, word + 2, length);
 	if (!option)
@@ -166,7 +169,7 @@ parse_long(const VialOption *const *tables, char ***inout_args, GError **error)
 static gboolean
 parse_short(const VialOption *const *tables, char ***inout_args, GError **error)
 {
-	for (const char *letter = **inout_args + 1; *letter; letter++) {
+	for (char *letter = **inout_args + 1; *letter; letter++) {
 		const VialOption *option = find_letter(tables, *letter);
 		if (!option)
 			return fail(error, "there is no option -%c", *letter);

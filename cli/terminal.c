@@ -11,8 +11,8 @@
 #include <termios.h>
 #include <unistd.h>
 
-static struct termios normal_mode, raw_mode;
-static volatile sig_atomic_t is_raw, has_resized;
+static struct termios normal_mode;
+static volatile sig_atomic_t is_guarded, has_resized;
 static int resize_pipe[2] = { -1, -1 };
 
 gboolean
@@ -33,9 +33,9 @@ vial_terminal_size(int *out_rows, int *out_columns)
 void
 vial_terminal_restore(void)
 {
-	if (!is_raw)
+	if (!is_guarded)
 		return;
-	is_raw = 0;
+	is_guarded = 0;
 	tcsetattr(STDIN_FILENO, TCSADRAIN, &normal_mode);
 }
 
@@ -51,12 +51,14 @@ on_crash(int signal_number)
 static void
 on_stop(int signal_number)
 {
-	int saved = errno, was_raw = is_raw;
+	int saved = errno;
+	struct termios special_mode;
+	gboolean takes_again = is_guarded && tcgetattr(STDIN_FILENO, &special_mode) == 0;
 	vial_terminal_restore();
 	raise(SIGSTOP);
-	if (was_raw) {
-		tcsetattr(STDIN_FILENO, TCSADRAIN, &raw_mode);
-		is_raw = 1;
+	if (takes_again) {
+		tcsetattr(STDIN_FILENO, TCSADRAIN, &special_mode);
+		is_guarded = 1;
 	}
 	errno = saved;
 }
@@ -79,8 +81,10 @@ handle(int signal_number, void (*handler)(int), int flags)
 }
 
 gboolean
-vial_terminal_raw(void)
+vial_terminal_guard(void)
 {
+	if (is_guarded)
+		return TRUE;
 	if (!isatty(STDIN_FILENO) || tcgetattr(STDIN_FILENO, &normal_mode) != 0)
 		return FALSE;
 	static gboolean is_installed;
@@ -92,12 +96,18 @@ vial_terminal_raw(void)
 		for (gsize i = 0; i < G_N_ELEMENTS(crashes); i++)
 			handle(crashes[i], on_crash, 0);
 	}
-	raw_mode = normal_mode;
-	cfmakeraw(&raw_mode);
-	if (tcsetattr(STDIN_FILENO, TCSADRAIN, &raw_mode) != 0)
-		return FALSE;
-	is_raw = 1;
+	is_guarded = 1;
 	return TRUE;
+}
+
+gboolean
+vial_terminal_raw(void)
+{
+	if (!vial_terminal_guard())
+		return FALSE;
+	struct termios raw_mode = normal_mode;
+	cfmakeraw(&raw_mode);
+	return tcsetattr(STDIN_FILENO, TCSADRAIN, &raw_mode) == 0;
 }
 
 int

@@ -6,7 +6,9 @@
 
 /* The size of the terminal behind stdout (or stdin, stderr); FALSE when there is none. */
 gboolean vial_terminal_size(int *out_rows, int *out_columns);
-/* Puts the terminal behind stdin into raw mode. FALSE when stdin is none. */
+/* From now on every way out restores the mode that the terminal behind stdin has now. FALSE when stdin is none. */
+gboolean vial_terminal_guard(void);
+/* Guards it and puts it into raw mode. */
 gboolean vial_terminal_raw(void);
 /* Undoes it; harmless when nothing is to undo. Async-signal-safe. */
 void vial_terminal_restore(void);

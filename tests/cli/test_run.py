@@ -1,0 +1,179 @@
+# SPDX-License-Identifier: Apache-2.0
+"""vial run and vial repl."""
+
+import base64
+import json
+import os
+import signal
+import subprocess
+import time
+
+import pytest
+
+pytestmark = pytest.mark.usefixtures("kernels")
+PNG = base64.b64decode("iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==")
+
+
+@pytest.fixture
+def kernels(request):
+    if "fake_vial" not in request.fixturenames:
+        request.getfixturevalue("has_kernels") or pytest.skip("this viald has no kernels yet")
+
+
+def test_a_file_runs_in_a_sandbox_of_its_own(vial, tmp_path):
+    (tmp_path / "a.py").write_text("print('hello')\nx = 6\nx * 7\n")
+    before = vial.server.sandbox_ids()
+    done = vial("run", "-t", "minimal", tmp_path / "a.py")
+    assert done.stdout == "hello\n42\n" and vial.server.sandbox_ids() == before
+
+
+@pytest.mark.parametrize("name, code, output", [("a.sh", "echo $((6*7))", "42\n"), ("a.py", "print(42)", "42\n")])
+def test_the_suffix_tells_the_language(vial, sandbox, tmp_path, name, code, output):
+    (tmp_path / name).write_text(code)
+    assert vial("run", "-s", sandbox, tmp_path / name).stdout == output
+
+
+def test_code_comes_from_standard_input(vial, sandbox):
+    assert vial("run", "-s", sandbox, "-", input="6*7").stdout == "42\n"
+    assert vial("run", "-s", sandbox, "-", "--lang", "bash", input="echo hi").stdout == "hi\n"
+    assert vial("run", "-s", sandbox, "-", input="#!/bin/bash\necho $BASH | grep -c bash").stdout == "1\n"
+
+
+def test_state_stays_in_a_sandbox_that_is_kept(vial, sandbox):
+    vial("run", "-s", sandbox, "-", input="kept = 'yes'")
+    assert vial("run", "-s", sandbox, "-", input="print(kept)").stdout == "yes\n"
+
+
+def test_an_error_is_status_1_and_its_traceback_on_stderr(vial, sandbox):
+    done = vial("run", "-s", sandbox, "-", input="print('before')\n1/0", check=False)
+    assert done.returncode == 1 and done.stdout == "before\n" and "ZeroDivisionError" in done.stderr
+
+
+def test_json_is_the_execution(vial, sandbox):
+    execution = vial.json("run", "-s", sandbox, "-", input="print('o'); 6*7")
+    assert execution["stdout"] == "o\n" and execution["results"][-1]["text/plain"] == "42"
+    done = vial("run", "--json", "-s", sandbox, "-", input="1/0", check=False)
+    assert done.returncode == 1 and "ZeroDivisionError" in json.loads(done.stdout)["error"]
+
+
+def test_changed_files_are_saved_and_named(vial, sandbox, tmp_path):
+    out = tmp_path / "out"
+    done = vial("run", "-s", sandbox, "-o", out, "-", input="import os; os.makedirs('d', exist_ok=True); open('d/f.txt','w').write('data')")
+    assert (out / "d" / "f.txt").read_text() == "data" and f"saved {out}/d/f.txt" in done.stderr
+
+
+def test_figures_are_saved_in_every_form_they_have(fake_vial, fake_sandbox, tmp_path):
+    code = "display({'text/plain':'<Figure>','image/png':%r,'image/svg+xml':'<svg/>'}); display({'image/png':%r});" \
+           "display({'text/html':'<div/>','application/vnd.plotly.v1+json':{}})" % ((base64.b64encode(PNG).decode(),) * 2)
+    done = fake_vial("run", "-s", fake_sandbox, "--out", tmp_path / "o", "-", input=code)
+    assert sorted(os.listdir(tmp_path / "o")) == ["figure-1.png", "figure-1.svg", "figure-2.png", "result-1.html"]
+    assert (tmp_path / "o" / "figure-1.png").read_bytes() == PNG and done.stdout == ""
+    mentioned = fake_vial("run", "-s", fake_sandbox, "-", input=code)
+    assert "figure 1: image/png, 70 B" in mentioned.stderr and "--out" in mentioned.stderr
+
+
+def test_ctrl_c_removes_the_sandbox(vial, tmp_path):
+    (tmp_path / "a.py").write_text("import time\nprint('started', flush=True)\ntime.sleep(1000)")
+    before = set(vial.server.sandbox_ids())
+    process = vial.popen("run", "-t", "minimal", tmp_path / "a.py", stdout=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True)
+    assert process.stdout.readline() == "started\n"
+    process.send_signal(signal.SIGINT)
+    assert process.wait(30) == 130 and set(vial.server.sandbox_ids()) <= before
+
+
+@pytest.mark.parametrize("code, words", [(None, "cannot be read"), (b"\xff\xfe", "not UTF-8")])
+def test_a_file_that_cannot_be_run_is_said_before_anything_is_made(vial, tmp_path, code, words):
+    if code is not None:
+        (tmp_path / "a.py").write_bytes(code)
+    done = vial("run", tmp_path / "a.py", check=False)
+    assert done.returncode == 125 and words in done.stderr
+
+
+# --- repl ---
+
+
+def test_repl_keeps_state_between_cells(vial, sandbox):
+    done = vial("repl", "-s", sandbox, input="x = 6\nx * 7\nprint('end')\n")
+    assert done.stdout == "42\nend\n"
+
+
+def test_repl_gathers_blocks_from_a_pipe(vial, sandbox):
+    done = vial("repl", "-s", sandbox, input="def f(n):\n    return n * 2\n\nf(21)\nprint('''a\nb''')\n1/0\n'alive'\n")
+    assert done.stdout == "42\na\nb\n'alive'\n" and "ZeroDivisionError" in done.stderr
+
+
+def prompt(terminal, number):
+    terminal.expect(rf"py\[{number}\]> ")
+
+
+def test_repl_edits_several_lines_and_remembers_them(vial, sandbox):
+    terminal = vial.terminal("repl", "-s", sandbox, columns=100)
+    prompt(terminal, 1)
+    terminal.type("for i in range(3):\r")
+    terminal.type("print(i*11)\r\r")
+    terminal.expect(r"0\r\n11\r\n22\r\n")
+    prompt(terminal, 2)
+    terminal.type("\x1b[A")  # the whole cell comes back
+    terminal.expect(r"for i in range\(3\):")
+    terminal.expect(r"print\(i\*11\)")
+    terminal.type("\r")  # complete as it is? its last line is code, so one more Enter ends the block
+    terminal.type("\r")
+    terminal.expect(r"0\r\n11\r\n22\r\n")
+    prompt(terminal, 3)
+    terminal.type("\x04")
+    assert terminal.wait() == 0 and not terminal.is_raw()
+    history = os.path.join(vial.env["XDG_STATE_HOME"], "vial", "history-python")
+    assert os.stat(history).st_mode & 0o777 == 0o600 and "range" in open(history).read()
+    terminal = vial.terminal("repl", "-s", sandbox)
+    prompt(terminal, 1)
+    terminal.type("\x1b[A")
+    terminal.expect("range")
+    terminal.type("\x03")
+    prompt(terminal, 1)
+    terminal.type("\x04")
+    assert terminal.wait() == 0
+
+
+def test_repl_ctrl_c_interrupts_the_cell_and_keeps_the_state(vial, sandbox):
+    terminal = vial.terminal("repl", "-s", sandbox)
+    prompt(terminal, 1)
+    terminal.type("kept = 42; import time\r")
+    prompt(terminal, 2)
+    terminal.type("print('sleeping', flush=True); time.sleep(1000)\r")
+    terminal.expect(r"sleeping\r\n")
+    terminal.type("\x03")
+    terminal.expect("KeyboardInterrupt")
+    prompt(terminal, 3)
+    terminal.type("kept\r")
+    terminal.expect(r"[\r\n]42\r\n")
+    prompt(terminal, 4)
+    terminal.type("\x04")
+    assert terminal.wait() == 0
+
+
+def test_repl_changes_language_and_restarts(vial, sandbox):
+    terminal = vial.terminal("repl", "-s", sandbox)
+    prompt(terminal, 1)
+    terminal.type("y = 1\r")
+    prompt(terminal, 2)
+    terminal.type(":restart\r")
+    terminal.expect("fresh python kernel")
+    prompt(terminal, 2)
+    terminal.type("'y' in globals()\r")
+    terminal.expect("False")
+    terminal.type(":lang bash\r")
+    terminal.expect(r"sh\[3\]> ")
+    terminal.type("echo $((6*7))\r")
+    terminal.expect(r"[\r\n]42\r\n")
+    terminal.type(":quit\r")
+    assert terminal.wait() == 0
+
+
+def test_repl_removes_the_sandbox_it_made(vial):
+    before = set(vial.server.sandbox_ids())
+    terminal = vial.terminal("repl", "-t", "minimal")
+    terminal.expect(r"py\[1\]> ", 60)
+    assert len(set(vial.server.sandbox_ids()) - before) == 1
+    os.kill(terminal.pid, signal.SIGTERM)
+    terminal.wait(30)
+    assert set(vial.server.sandbox_ids()) <= before and not terminal.is_raw()
