@@ -1,0 +1,142 @@
+# SPDX-License-Identifier: Apache-2.0
+# shellcheck shell=bash
+# The bash kernel: one living shell per context, driven by the agent over pipes (docs/kernels.md).
+#
+# A request is the line "run" on the first pipe; the cell itself lies in a memory file: the execution's id, the number of variables, their
+# names and values, and the code, each ended by a NUL. The answer is a message on the second pipe: its length, a newline, JSON.
+#
+# Cells end as scripts do: `set -e`, an unset variable under `set -u`, an interrupt make bash leave. Then the EXIT trap forks, and the
+# copy, which has every variable, function and directory of the shell, goes on serving. Only `exit` itself ends the context's shell.
+
+# A stray `break` in a cell leaves the loops: then the shell comes to its end, and begins again as after any other end.
+__vial_loop='while :; do while { __vial_next "$?"; } 2> /dev/null; do eval "$__vial_code"; done; done'
+# Each copy waits for the next: a context that needs more of them than this is restarted.
+__vial_max_copies=64
+
+exec 200<&3 201>&4 202<&5 3<&- 4>&- 5<&-
+
+__vial_id=''          # the execution that is open, if any
+__vial_code=''
+__vial_count=0
+__vial_is_interrupted=''
+__vial_has_ended=''   # the agent has gone, or `exit` was called
+__vial_options=''     # of a shell that has left, for its copy
+__vial_env_names=()
+__vial_env_old=()
+
+__vial_send() {
+	builtin printf '%d\n%s' "${#1}" "$1" >&201
+}
+
+# Ends the open execution with a status. The second argument names the error when it is not the status itself.
+__vial_done() {
+	local status=$1 name=${2-} state=ok exit_status=''
+	__vial_restore_env
+	if [[ $name == SystemExit ]]; then exit_status=",\"exit_status\":$status"; fi
+	if [[ -z $name && $status -ne 0 ]]; then name=ExitStatus; fi
+	if [[ $name ]]; then
+		local value=$status text="exit status $status"
+		case $name in
+			Interrupted) value='the run was interrupted' text='Interrupted: the run was interrupted' ;;
+			SystemExit) text="exit $status" ;;
+		esac
+		state=error
+		__vial_send "{\"type\":\"error\",\"id\":\"$__vial_id\",\"name\":\"$name\",\"value\":\"$value\",\"traceback\":\"$text\"}"
+	fi
+	__vial_send "{\"type\":\"done\",\"id\":\"$__vial_id\",\"status\":\"$state\",\"execution_count\":$__vial_count$exit_status}"
+	__vial_id=''
+}
+
+# Between two cells: reports how the last one ended, waits for the next, and leaves it in __vial_code. The shell options that the user
+# has set are put aside meanwhile; tracing begins again with the cell's own first command.
+__vial_next() {
+	local status=$1 options=${__vial_options:-$-} line='' count name value
+	builtin set +exvu
+	__vial_options=''
+	if [[ $__vial_id ]]; then __vial_done "$status"; fi
+	__vial_is_interrupted=''
+	until IFS= builtin read -r -u 200 line; do
+		# A signal that was trapped, or the end.
+		if (($? <= 128)); then
+			__vial_has_ended=1
+			builtin exit 0
+		fi
+	done
+	IFS= builtin read -r -d '' -u 202 __vial_id
+	IFS= builtin read -r -d '' -u 202 count
+	while ((count-- > 0)); do
+		IFS= builtin read -r -d '' -u 202 name
+		IFS= builtin read -r -d '' -u 202 value
+		__vial_set_env "$name" "$value"
+	done
+	IFS= builtin read -r -d '' -u 202 __vial_code
+	((__vial_count++))
+	case $options in *x*) __vial_code="set -x; $__vial_code" ;; esac
+	case $options in *v*) __vial_code="set -v; $__vial_code" ;; esac
+	case $options in *u*) builtin set -u ;; esac
+	case $options in *e*) builtin set -e ;; esac
+	return 0
+}
+
+# `env` of one run: the old values come back when it is over.
+__vial_set_env() {
+	__vial_env_names+=("$1")
+	if [[ -v $1 ]]; then __vial_env_old+=("${!1@a}=${!1}"); else __vial_env_old+=(''); fi
+	builtin export "$1=$2"
+}
+
+__vial_restore_env() {
+	local index name old
+	for index in "${!__vial_env_names[@]}"; do
+		name=${__vial_env_names[index]} old=${__vial_env_old[index]}
+		if [[ -z $old ]]; then
+			builtin unset "$name"
+		else
+			builtin printf -v "$name" '%s' "${old#*=}"
+			case ${old%%=*} in *x*) ;; *) builtin export -n "$name" ;; esac
+		fi
+	done
+	__vial_env_names=() __vial_env_old=()
+}
+
+__vial_on_interrupt() {
+	if [[ $__vial_id ]]; then
+		__vial_is_interrupted=1
+		builtin exit 130
+	fi
+}
+
+# In place of the builtin, so that we know that it was meant.
+exit() {
+	local status=$?
+	if [[ $__vial_id ]]; then __vial_has_ended=1; fi
+	builtin exit "${@-$status}"
+}
+
+# The traps of every shell that serves: the first one and each copy. One line each, as the loop.
+__vial_set_traps() {
+	builtin trap __vial_on_interrupt INT
+	# The agent sends it after a resume, to the whole group: whoever does not trap it ignores it. SRANDOM asks the kernel.
+	builtin trap 'RANDOM=$SRANDOM' URG
+	builtin trap '{ __vial_at_exit "$?"; } 2> /dev/null || { builtin trap "" INT; ( __vial_set_traps; eval "$__vial_loop" ); builtin exit; }' EXIT
+}
+
+# Whether the shell may really end. If not, the cell is reported and a copy goes on.
+__vial_at_exit() {
+	local status=$1
+	__vial_options=$-
+	builtin set +exvu
+	if [[ $__vial_has_ended || $BASH_SUBSHELL -ge $__vial_max_copies ]]; then
+		if [[ $__vial_id ]]; then __vial_done "$status" SystemExit; fi
+		return 0
+	fi
+	if [[ $__vial_is_interrupted ]]; then
+		__vial_done 130 Interrupted
+	elif [[ $__vial_id ]]; then
+		__vial_done "$status"
+	fi
+	return 1
+}
+
+__vial_set_traps
+__vial_send "{\"type\":\"ready\",\"pid\":$BASHPID}"

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+// The worker of control.js.
+'use strict';
+
+const inspector = require('inspector');
+const net = require('net');
+const { parentPort, workerData } = require('worker_threads');
+const { GENERATION, RUNNING, SEED, SYNCED } = require('./control.js');
+const { Splitter, send } = require('./channel.js');
+
+const PATIENCE_MS = 40;
+const AGAIN_MS = 200;
+
+const { shared, fd } = workerData;
+
+function reseed(message) {
+	const seed = Buffer.from(message.seed, 'hex');
+	for (let word = 0; word < 4; word++) Atomics.store(shared, SEED + word, seed.readInt32LE(word * 4));
+	Atomics.add(shared, GENERATION, 1);
+	send({ type: 'reseeded', number: message.number });
+}
+
+function sync(message) {
+	Atomics.store(shared, SYNCED, message.number);
+	Atomics.notify(shared, SYNCED);
+}
+
+// The main thread does not need our help when it gets back to its event loop by itself.
+function interrupt(message, delayMs = PATIENCE_MS) {
+	setTimeout(() => {
+		if (Atomics.load(shared, RUNNING) !== message.number) return;
+		terminate();
+		interrupt(message, AGAIN_MS);
+	}, delayMs);
+}
+
+// The session must not stay: a process with a debugger attached waits for it when it exits.
+function terminate() {
+	const session = new inspector.Session();
+	session.connectToMainThread();
+	session.post('Runtime.terminateExecution', () => {});
+	setTimeout(() => session.disconnect(), 20);
+}
+
+const handlers = { interrupt, reseed, sync };
+const splitter = new Splitter();
+const socket = new net.Socket({ fd, readable: true, writable: false });
+socket.on('data', (bytes) => {
+	for (const message of splitter.push(bytes)) handlers[message.type]?.(message);
+});
+socket.on('error', () => {});
+parentPort.postMessage('ready');

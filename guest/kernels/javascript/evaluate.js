@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+// Runs one cell in V8's REPL mode, through an inspector session that this thread has with itself, and hands back the value that
+// it ended with: the object itself, not a description of it.
+'use strict';
+
+const inspector = require('inspector');
+const vm = require('vm');
+const { rewrite } = require('./rewrite.js');
+const typescript = require('./typescript.js');
+
+const GROUP = 'vial';
+const TAKE = Symbol.for('vial.take');
+
+const session = new inspector.Session();
+session.connect();
+
+let taken;
+Object.defineProperty(globalThis, TAKE, {
+	value: (value) => {
+		taken = value;
+	},
+	enumerable: false,
+});
+
+// Calls back with {value}, {error} or {isInterrupted}; or never, when the cell is interrupted while it waits.
+function run(code, count, isTypescript, callback) {
+	let prepared;
+	try {
+		prepared = prepare(code, isTypescript);
+	} catch (error) {
+		callback({ error });
+		return;
+	}
+	const parameters = {
+		expression: `${prepared.code}\n//# sourceURL=cell-${count}`,
+		replMode: true,
+		awaitPromise: true,
+		objectGroup: GROUP,
+		disableBreaks: true,
+		allowUnsafeEvalBlockedByCSP: true,
+	};
+	session.post('Runtime.evaluate', parameters, (failure, answer) => {
+		if (failure) callback({ isInterrupted: true });
+		else if (answer.exceptionDetails) callback({ error: errorOf(answer.exceptionDetails, prepared, count) });
+		else {
+			prepared.commit();
+			callback({ value: realValue(answer.result) });
+		}
+	});
+}
+
+function errorOf(details, prepared, count) {
+	const error = details.exception ? realValue(details.exception) : new Error(details.text);
+	// A syntax error of the cell itself, not one that its code raised: then nothing has run and nothing was declared.
+	if (error instanceof SyntaxError && !/\bcell-\d+:\d/.test(error.stack)) point(error, prepared.code, count, details);
+	else prepared.commit();
+	return error;
+}
+
+// The source as V8 shall see it.
+function prepare(code, isTypescript) {
+	if (isTypescript) {
+		const stripped = typescript.strip(code);
+		if (stripped.error) throw new SyntaxError(stripped.error);
+		if (stripped.code !== undefined) code = stripped.code;
+	}
+	const literal = /^\s*\{/.test(code) && !/;\s*$/.test(code) && rewrite(`(${code}\n)`);
+	const rewritten = literal || rewrite(code);
+	if (rewritten) return rewritten;
+	const unchanged = { code, commit() {} };
+	if (isTypescript || compiles(code)) return unchanged;
+	// Not JavaScript. If it is TypeScript it runs; otherwise V8 says best what is wrong with it.
+	const stripped = typescript.strip(code);
+	return (stripped.code !== undefined && rewrite(stripped.code)) || unchanged;
+}
+
+// Newer syntax than our parser knows is left to V8.
+function compiles(code) {
+	try {
+		new vm.Script(`(async () => {${code}\n})`);
+		return true;
+	} catch {
+		return false;
+	}
+}
+
+function realValue(remote) {
+	if (remote.objectId !== undefined) {
+		taken = undefined;
+		session.post('Runtime.callFunctionOn', {
+			objectId: remote.objectId,
+			functionDeclaration: 'function (value) { globalThis[Symbol.for("vial.take")](value); }',
+			arguments: [{ objectId: remote.objectId }],
+			silent: true,
+		});
+		session.post('Runtime.releaseObjectGroup', { objectGroup: GROUP });
+		const value = taken;
+		taken = undefined;
+		return value;
+	}
+	if (remote.unserializableValue !== undefined) {
+		const text = remote.unserializableValue;
+		return text.endsWith('n') ? BigInt(text.slice(0, -1)) : Number(text);
+	}
+	return remote.value;
+}
+
+// A syntax error carries no place in its stack; show it as Node does.
+function point(error, code, count, { lineNumber, columnNumber }) {
+	const line = code.split('\n')[lineNumber] ?? '';
+	const caret = ' '.repeat(Math.max(0, Math.min(columnNumber, line.length)));
+	error.stack = `cell-${count}:${lineNumber + 1}\n${line.slice(0, 500)}\n${caret}^\n\nSyntaxError: ${error.message}`;
+}
+
+module.exports = { run };

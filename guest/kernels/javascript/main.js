@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+// The JavaScript kernel: one request, one run, its results, `done`. Started by the agent with its pipes on descriptors 3, 4 and 5
+// (docs/kernels.md) and with --no-force-async-hooks-checks, because interrupting a callback leaves Node's bookkeeping unbalanced.
+'use strict';
+
+const channel = require('./channel.js');
+const control = require('./control.js');
+const display = require('./display.js');
+const evaluate = require('./evaluate.js');
+const errors = require('./errors.js');
+const modules = require('./modules.js');
+const random = require('./random.js');
+const streams = require('./streams.js');
+
+const WARM_CELLS = ['1+1', '{ const a = [1, { b: 2 }]; a }', 'await null', 'throw new Error("warm")', 'void console.log'];
+
+// Interrupting a cell throws away every microtask that waits with it, so nothing of ours may hang on a promise: requests wait in a
+// list, and each step is started by the event loop.
+const requests = [];
+let run = null; // the open run: {id, count, isColored, restore}
+let count = 0;
+
+function onRequest(request) {
+	if (request.type !== 'run') return;
+	requests.push(request);
+	if (!run && requests.length === 1) start();
+}
+
+function start() {
+	const request = requests.shift();
+	if (!request) return;
+	count += 1;
+	const mine = { id: request.id, count, restore: applyEnvironment(request.env), isColored: Boolean(request.raw_ansi) };
+	run = mine;
+	display.start(mine.id, request.max_text_bytes, mine.isColored);
+	streams.startRun();
+	control.running(request.number || 0);
+	evaluate.run(request.code, mine.count, request.language === 'typescript', (outcome) => settle(mine, outcome));
+}
+
+// The cell has come to its end. Rejections that it left behind are noticed once the microtasks are done: give them that turn.
+function settle(mine, outcome) {
+	if (run !== mine) return;
+	setImmediate(() => {
+		if (run !== mine) return;
+		if (outcome.isInterrupted) finish(errors.interrupted());
+		else if ('error' in outcome) finish(errors.describe(outcome.error, mine.isColored));
+		else finish(null, outcome);
+	});
+}
+
+function finish(error, outcome) {
+	const mine = run;
+	run = null;
+	control.idle();
+	if (!error && outcome && outcome.value !== undefined) {
+		try {
+			display.publishMain(outcome.value);
+		} catch (failure) {
+			error = errors.describe(failure, mine.isColored);
+		}
+	}
+	report(mine, error, {});
+	if (requests.length) setImmediate(start);
+}
+
+function report(mine, error, extra) {
+	streams.flush();
+	mine.restore();
+	if (error) streams.send({ type: 'error', id: mine.id, ...error });
+	const status = error ? 'error' : 'ok';
+	const done = { type: 'done', id: mine.id, status, execution_count: mine.count, ...extra };
+	if (display.stop()) done.is_truncated = true;
+	streams.send(done);
+}
+
+// An exception or rejection that nobody caught. It ends the cell it came from; if that one is over, it is late output.
+function onUncaught(error, origin) {
+	const cell = errors.cellOf(error);
+	if (run && (cell === 0 || cell === run.count)) {
+		finish(errors.describe(error, run.isColored));
+		return;
+	}
+	const where = origin === 'unhandledRejection' ? ' (in promise)' : '';
+	process.stderr.write(`Uncaught${where} ${errors.describe(error, false).traceback}\n`);
+	streams.flush();
+}
+
+function applyEnvironment(env) {
+	const saved = Object.entries(env || {}).map(([name]) => [name, process.env[name]]);
+	Object.assign(process.env, env);
+	return () => {
+		for (const [name, value] of saved) {
+			if (value === undefined) delete process.env[name];
+			else process.env[name] = value;
+		}
+	};
+}
+
+function onExit(status) {
+	const mine = run;
+	run = null;
+	if (mine) report(mine, errors.exit(status), { exit_status: status });
+	else streams.flush();
+}
+
+async function warm() {
+	for (const code of WARM_CELLS) await new Promise((resolve) => evaluate.run(code, 0, false, resolve));
+	display.warm();
+	streams.discard();
+}
+
+async function main() {
+	streams.install();
+	control.install(channel.CONTROL_FD);
+	random.install(control.shared);
+	modules.install();
+	display.install();
+	process.on('SIGINT', () => {
+		if (run) finish(errors.interrupted());
+	});
+	process.on('uncaughtException', onUncaught);
+	process.on('unhandledRejection', (reason) => onUncaught(reason, 'unhandledRejection'));
+	process.on('exit', onExit);
+	if (process.argv.includes('--warm')) await warm();
+	await control.ready;
+	channel.send({ type: 'ready', pid: process.pid });
+	// User code asks process.argv for its own arguments: there are none.
+	process.argv.splice(1);
+	channel.receive(onRequest);
+}
+
+main();
