@@ -2,8 +2,10 @@
 /*
  * One client socket: suspending and resuming it, its deadline, and noticing that the peer left.
  *
- * libmicrohttpd takes a suspended connection out of its epoll set and so learns of nothing. We keep the socket in an epoll
- * set of our own, armed one-shot for hang-ups while suspended; re-arming tells us at once if it happened in between.
+ * libmicrohttpd takes a suspended connection out of its epoll set and so learns of nothing; and while it reads, it takes a
+ * short read for an empty socket, so that the end of the stream goes unnoticed when it arrives together with the last
+ * bytes. We keep every socket in an epoll set of our own, armed one-shot for hang-ups; re-arming at each suspension tells
+ * us at once if it happened in between.
  */
 #include <errno.h>
 #include <sys/epoll.h>
@@ -13,6 +15,17 @@
 #include "http/internal.h"
 
 #define WATCH_BATCH 64
+
+static void
+watch(VialConnection *connection)
+{
+	struct epoll_event event = { .events = EPOLLRDHUP | EPOLLONESHOT, .data.ptr = connection };
+	int operation = connection->is_watched ? EPOLL_CTL_MOD : EPOLL_CTL_ADD;
+
+	/* If this fails (out of memory), a vanished client is only noticed by a timeout or when we write to it. */
+	if (epoll_ctl(connection->server->watch_fd, operation, connection->fd, &event) == 0)
+		connection->is_watched = TRUE;
+}
 
 VialConnection *
 vial_connection_new(VialServer *server, struct MHD_Connection *mhd)
@@ -25,6 +38,7 @@ vial_connection_new(VialServer *server, struct MHD_Connection *mhd)
 	connection->link.data = connection;
 	g_queue_push_tail_link(&server->connections, &connection->link);
 	server->stats.connections++;
+	watch(connection);
 	return connection;
 }
 
@@ -43,17 +57,6 @@ VialConnection *
 vial_connection_of(struct MHD_Connection *mhd)
 {
 	return MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_SOCKET_CONTEXT)->socket_context;
-}
-
-static void
-watch(VialConnection *connection)
-{
-	struct epoll_event event = { .events = EPOLLRDHUP | EPOLLONESHOT, .data.ptr = connection };
-	int operation = connection->is_watched ? EPOLL_CTL_MOD : EPOLL_CTL_ADD;
-
-	/* If this fails (out of memory), a vanished client is only noticed when we write to it. */
-	if (epoll_ctl(connection->server->watch_fd, operation, connection->fd, &event) == 0)
-		connection->is_watched = TRUE;
 }
 
 void
@@ -97,18 +100,39 @@ vial_connection_set_deadline(VialConnection *connection, unsigned ms)
 	connection->deadline_us = ms ? g_get_monotonic_time() + (gint64)ms * 1000 : 0;
 }
 
+/* Whether the request is still arriving, so that the end of the stream means it never will be whole. */
+static gboolean
+is_receiving(const VialConnection *connection)
+{
+	const VialRequest *request = connection->request;
+
+	return !request || request->stage == STAGE_LINE || request->stage == STAGE_BODY;
+}
+
+static void
+check_peer(VialConnection *connection)
+{
+	char byte;
+
+	if (connection->is_suspended && connection->request) {
+		vial_request_lose(connection->request);
+		vial_connection_break(connection);
+	} else if (is_receiving(connection) && !connection->server->tls_cert) {
+		/* Over TLS the last bytes may be inside the TLS library; there the timeout decides. */
+		ssize_t n = recv(connection->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+		if (n == 0)
+			vial_connection_break(connection);
+		else if (n > 0)
+			watch(connection); /* libmicrohttpd has still to read; look again after that */
+	}
+}
+
 void
 vial_connections_check_peers(VialServer *server)
 {
 	struct epoll_event events[WATCH_BATCH];
 	int n = epoll_wait(server->watch_fd, events, WATCH_BATCH, 0);
 
-	for (int i = 0; i < n; i++) {
-		VialConnection *connection = events[i].data.ptr;
-		/* While it is not suspended libmicrohttpd watches it, and re-arming at the next suspension tells us again. */
-		if (!connection->is_suspended || !connection->request)
-			continue;
-		vial_request_lose(connection->request);
-		vial_connection_break(connection);
-	}
+	for (int i = 0; i < n; i++)
+		check_peer(events[i].data.ptr);
 }

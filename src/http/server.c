@@ -128,10 +128,20 @@ on_connection(void *data, struct MHD_Connection *mhd, void **context, enum MHD_C
 		server->tick_id = g_timeout_add_seconds(1, check_deadlines, server);
 }
 
+/*
+ * We decode paths and queries ourselves. libmicrohttpd would also parse the query, into the connection's memory, and when
+ * that is full it ends in a state where it neither answers nor closes. So the query is cut off once we have our copy: the
+ * text is in its read buffer, which it is about to write to itself.
+ */
 static void *
 on_request_line(void *data, const char *target, struct MHD_Connection *mhd)
 {
-	return vial_request_new(vial_connection_of(mhd), target ? target : "");
+	VialRequest *request = vial_request_new(vial_connection_of(mhd), target ? target : "");
+	char *query = target ? strchr(target, '?') : NULL;
+
+	if (query)
+		query[1] = '\0';
+	return request;
 }
 
 static enum MHD_Result
@@ -166,7 +176,6 @@ on_completed(void *data, struct MHD_Connection *mhd, void **context, enum MHD_Re
 	vial_request_complete(request, code == MHD_REQUEST_TERMINATED_COMPLETED_OK && request->stage == STAGE_ANSWERING);
 }
 
-/* We decode paths and queries ourselves, from the target as it was sent. */
 static size_t
 leave_escaped(void *data, struct MHD_Connection *mhd, char *text)
 {
