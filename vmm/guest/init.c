@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * /init of a microVM's initramfs, the few steps between the stock kernel and the agent: load the modules that came along, mount the root disk
+ * (vda, writable: copies are made on the host) and Vial's own files (vdb, read-only), and become the agent with the console port as its wire.
+ * A failure is one line on the kernel log and a reboot, which the monitor reports.
+ */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/reboot.h>
+#include <net/if.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mount.h>
+#include <sys/reboot.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#define AGENT "/opt/vial/vial-agent"
+#define PORT "/dev/vport0p0"
+#define MODULES "/modules"
+#define MAX_MODULES 64
+#define WAIT_MS 60000
+#define EXT4_IOC_RESIZE_FS _IOW('f', 16, unsigned long long)
+#define BLKGETSIZE64_ _IOR(0x12, 114, size_t)
+
+static void fail(const char *step)
+{
+	char text[160];
+	int length = snprintf(text, sizeof(text), "<2>vial-init: cannot %s: %s\n", step, strerror(errno));
+	int fd = open("/dev/kmsg", O_WRONLY);
+
+	(void)!write(fd >= 0 ? fd : 2, text, (size_t)length);
+	sync();
+	reboot(LINUX_REBOOT_CMD_RESTART);
+	_exit(1);
+}
+
+static void load_module(const char *name)
+{
+	char path[300];
+	int fd;
+
+	snprintf(path, sizeof(path), MODULES "/%s", name);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		fail("open a module");
+	if (syscall(SYS_finit_module, fd, "", 0) < 0 && errno != EEXIST)
+		fail(path);
+	close(fd);
+}
+
+/* The builder numbered them in the order of their dependencies: 00-virtio.ko, 01-... */
+static void load_modules(void)
+{
+	struct dirent **names;
+	int count = scandir(MODULES, &names, NULL, alphasort);
+
+	for (int i = 0; i < count; i++) {
+		if (strstr(names[i]->d_name, ".ko"))
+			load_module(names[i]->d_name);
+		free(names[i]);
+	}
+}
+
+/* Devices appear a moment after their drivers. */
+static int open_soon(const char *path, int flags)
+{
+	struct timespec pause = { 0, 5000000 };
+
+	for (int waited = 0; waited < WAIT_MS; waited += 5) {
+		int fd = open(path, flags | O_CLOEXEC);
+
+		if (fd >= 0 || (errno != ENOENT && errno != ENXIO && errno != EBUSY))
+			return fd;
+		nanosleep(&pause, NULL);
+	}
+	return -1;
+}
+
+/* The image is as big as its content; the disk is as big as the sandbox's tier. */
+static void grow_root(void)
+{
+	unsigned long long bytes = 0, blocks;
+	int disk = open("/dev/vda", O_RDONLY | O_CLOEXEC), root = open("/root", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+	if (disk >= 0 && root >= 0 && ioctl(disk, BLKGETSIZE64_, &bytes) == 0) {
+		blocks = bytes / 4096;
+		if (ioctl(root, EXT4_IOC_RESIZE_FS, &blocks) < 0)
+			fprintf(stderr, "vial-init: the root stays at its size: %s\n", strerror(errno));
+	}
+	if (disk >= 0)
+		close(disk);
+	if (root >= 0)
+		close(root);
+}
+
+static void mount_root(void)
+{
+	int fd = open_soon("/dev/vda", O_RDONLY);
+
+	if (fd < 0)
+		fail("find the root disk");
+	close(fd);
+	if (mount("/dev/vda", "/root", "ext4", MS_NOATIME, "nobarrier") < 0)
+		fail("mount the root disk");
+	grow_root();
+	mkdir("/root/opt", 0755);
+	mkdir("/root/opt/vial", 0755);
+	fd = open_soon("/dev/vdb", O_RDONLY);
+	if (fd < 0)
+		fail("find the disk with the agent");
+	close(fd);
+	if (mount("/dev/vdb", "/root/opt/vial", "ext4", MS_RDONLY | MS_NODEV | MS_NOSUID, NULL) < 0)
+		fail("mount the disk with the agent");
+}
+
+static void shift_mount(const char *from, const char *to)
+{
+	mkdir(to, 0755);
+	if (mount(from, to, NULL, MS_MOVE, NULL) < 0)
+		fail("move a mount");
+}
+
+static void enter_root(void)
+{
+	shift_mount("/dev", "/root/dev");
+	shift_mount("/proc", "/root/proc");
+	shift_mount("/sys", "/root/sys");
+	if (chdir("/root") < 0 || mount(".", "/", NULL, MS_MOVE, NULL) < 0 || chroot(".") < 0 || chdir("/") < 0)
+		fail("enter the root disk");
+}
+
+static void raise_loopback(void)
+{
+	struct ifreq request = { .ifr_name = "lo" };
+	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+
+	if (fd < 0)
+		return;
+	if (ioctl(fd, SIOCGIFFLAGS, &request) == 0) {
+		request.ifr_flags |= IFF_UP | IFF_RUNNING;
+		ioctl(fd, SIOCSIFFLAGS, &request);
+	}
+	close(fd);
+}
+
+/* 0 and 1 are the wire, 2 the kernel's console where there is one. */
+static void connect_wire(void)
+{
+	int port = open_soon(PORT, O_RDWR);
+	int log = open("/dev/console", O_WRONLY | O_NOCTTY | O_CLOEXEC);
+
+	if (port < 0)
+		fail("open the console port");
+	if (log < 0)
+		log = open("/dev/null", O_WRONLY | O_CLOEXEC);
+	dup2(log, 2);
+	dup2(port, 0);
+	dup2(port, 1);
+	if (port > 2)
+		close(port);
+	if (log > 2)
+		close(log);
+}
+
+int main(void)
+{
+	static char *const argv[] = { AGENT, NULL };
+	static char *const envp[] = { "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME=/root", NULL };
+
+	mkdir("/dev", 0755);
+	mkdir("/proc", 0755);
+	mkdir("/sys", 0755);
+	mkdir("/root", 0755);
+	if (mount("devtmpfs", "/dev", "devtmpfs", MS_NOSUID, NULL) < 0 || mount("proc", "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL) < 0 ||
+	    mount("sysfs", "/sys", "sysfs", MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL) < 0)
+		fail("mount the kernel's file systems");
+	load_modules();
+	mount_root();
+	enter_root();
+	raise_loopback();
+	connect_wire();
+	execve(AGENT, argv, envp);
+	fail("start the agent");
+	return 1;
+}
