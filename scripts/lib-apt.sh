@@ -68,12 +68,12 @@ apt_suite_reachable() {
 
 # apt_watch LINE: a watcher for progress_run that turns apt's and dpkg's words into how far they are. Each round of apt says
 # first how many packages it is about.
-# shellcheck disable=SC2034 # progress_now is lib-progress.sh's
 apt_total='' apt_fetched=0 apt_unpacked=0 apt_configured=0
+# shellcheck disable=SC2034 # progress_now is lib-progress.sh's
 apt_watch() {
 	case $1 in
 	*' newly installed, '*)
-		apt_total=${1% newly installed*} apt_total=${apt_total##* }
+		apt_total=${1% newly installed*} apt_total=$((${1%% *} + ${apt_total##* }))
 		apt_fetched=0 apt_unpacked=0 apt_configured=0
 		;;
 	Get:*) progress_now="downloading ($((++apt_fetched))${apt_total:+ of $apt_total})" ;;
