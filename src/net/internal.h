@@ -29,6 +29,8 @@ struct VialNet {
 	gboolean is_started;
 	guint retry_timer;
 	VialNetCounters past; /* of released slots */
+	guint ref_count;      /* the owner and the jobs under way */
+	gboolean is_closed;
 };
 
 struct VialNetSlot {
@@ -77,6 +79,8 @@ VialProxy *vial_proxy_new(VialNetSlot *slot, GError **error);
 void vial_proxy_free(VialProxy *proxy);
 /* Ends the connections that the slot's policy does not allow any more. */
 void vial_proxy_sift(VialProxy *proxy);
+/* Brings the byte counts of open connections in the event list up to date. */
+void vial_proxy_progress(VialProxy *proxy);
 guint vial_proxy_count(const VialProxy *proxy);
 
 /* Slot-side service sockets: dual-stack, bound to the gate's inner interface. */

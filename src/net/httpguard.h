@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Watches the requests of one plain HTTP/1 connection: each must name the same host as the first. It follows the framing of
+ * bodies, so that a second request cannot hide behind the first, and lets bytes through only once the head they belong
+ * to has been seen whole. Without I/O; one thread at a time.
+ */
+#pragma once
+
+#include <glib.h>
+
+#include "net/tls.h"
+
+#define VIAL_HTTP_MAX_HEAD 32768
+
+typedef struct VialHttpGuard VialHttpGuard;
+
+VialHttpGuard *vial_http_guard_new(void);
+void vial_http_guard_free(VialHttpGuard *guard);
+
+/*
+ * Takes bytes from the client and appends to `out` what may go on to the server. FALSE: the request names another host, or
+ * is not HTTP/1 that we could follow; the connection must end.
+ */
+gboolean vial_http_guard_feed(VialHttpGuard *guard, const guint8 *bytes, gsize size, GByteArray *out);
+/* The host of the first request, normalised; "" when it named an address; NULL until it is known. */
+const char *vial_http_guard_name(const VialHttpGuard *guard);
