@@ -220,6 +220,22 @@ vial_api_pairs(const json_t *object)
 	return g_string_free(text, FALSE);
 }
 
+json_t *
+vial_api_object_from_pairs(const GPtrArray *list, const char *option, GError **error)
+{
+	g_autoptr(json_t) object = json_object();
+	for (guint i = 0; list && i < list->len; i++) {
+		g_autofree char *key = NULL;
+		const char *value = NULL, *pair = g_ptr_array_index(list, i);
+		if (!vial_options_split_pair(pair, &key, &value)) {
+			g_set_error(error, VIAL_OPTIONS_ERROR, 0, "--%s wants NAME=VALUE, not \"%s\"", option, pair);
+			return NULL;
+		}
+		json_object_set_new(object, key, json_string(value));
+	}
+	return g_steal_pointer(&object);
+}
+
 int
 vial_api_each(VialCli *cli, const char *method, const char *path_format, int argc, char **argv)
 {

@@ -41,6 +41,8 @@ const char *vial_api_string(const json_t *object, const char *name); /* borrowed
 gint64 vial_api_integer(const json_t *object, const char *name, gint64 otherwise);
 /* {"a":"b"} as "a=b c=d". Free it. */
 char *vial_api_pairs(const json_t *object);
+/* The other way: a list of "K=V" (NULL: none) as a JSON object. NULL with *error, which names the option. */
+json_t *vial_api_object_from_pairs(const GPtrArray *list, const char *option, GError **error);
 
 /* For commands that do one thing to each of several sandboxes: calls `path_format` (one %s, the id) for each argument, prints
  * the id of each that succeeded, reports each failure; returns the exit status. */

@@ -32,7 +32,8 @@ vial_cell_language(const char *name)
 	static const char *const names[][2] = {
 		{ "python", "python" }, { "python3", "python" }, { "py", "python" },
 		{ "javascript", "javascript" }, { "js", "javascript" }, { "mjs", "javascript" }, { "cjs", "javascript" },
-		{ "node", "javascript" }, { "typescript", "typescript" }, { "ts", "typescript" }, { "mts", "typescript" },
+		{ "node", "javascript" },
+		{ "typescript", "javascript" }, { "ts", "javascript" }, { "mts", "javascript" }, /* its kernel strips types */
 		{ "bash", "bash" }, { "sh", "bash" }, { "shell", "bash" },
 	};
 	for (gsize i = 0; i < G_N_ELEMENTS(names); i++)

@@ -7,7 +7,7 @@
 
 #include <glib.h>
 
-/* `language` is python, javascript, typescript or bash. */
+/* `language` is python, javascript or bash. */
 gboolean vial_is_complete(const char *language, const char *code);
 /* The blanks that the next line of a block begins with. Free it. */
 char *vial_next_indent(const char *language, const char *code);

@@ -163,11 +163,12 @@ on_tab(EditLine *edit, int key)
 static void
 bind_keys(EditLine *edit)
 {
-	el_set(edit, EL_ADDFN, "vial-enter", "send the cell, or go on with it", on_enter);
-	el_set(edit, EL_ADDFN, "vial-newline", "a new line", on_newline);
-	el_set(edit, EL_ADDFN, "vial-up", "a line up, or back in history", on_up);
-	el_set(edit, EL_ADDFN, "vial-down", "a line down, or forth in history", on_down);
-	el_set(edit, EL_ADDFN, "vial-tab", "indent", on_tab);
+	/* The wide form: the narrow one copies its strings and never frees them. */
+	el_wset(edit, EL_ADDFN, L"vial-enter", L"send the cell, or go on with it", on_enter);
+	el_wset(edit, EL_ADDFN, L"vial-newline", L"a new line", on_newline);
+	el_wset(edit, EL_ADDFN, L"vial-up", L"a line up, or back in history", on_up);
+	el_wset(edit, EL_ADDFN, L"vial-down", L"a line down, or forth in history", on_down);
+	el_wset(edit, EL_ADDFN, L"vial-tab", L"indent", on_tab);
 	static const char *const keys[][2] = {
 		{ "\r", "vial-enter" }, { "\n", "vial-enter" }, { "\033\r", "vial-newline" }, { "\033\n", "vial-newline" },
 		{ "\033[A", "vial-up" }, { "\033OA", "vial-up" }, { "\033[B", "vial-down" }, { "\033OB", "vial-down" },
@@ -314,7 +315,7 @@ read_plain(VialEditor *editor, char **out_cell)
 VialEditorOutcome
 vial_editor_read(VialEditor *editor, int number, char **out_cell)
 {
-	static const char *const signs[][2] = { { "python", "py" }, { "javascript", "js" }, { "typescript", "ts" }, { "bash", "sh" } };
+	static const char *const signs[][2] = { { "python", "py" }, { "javascript", "js" }, { "bash", "sh" } };
 	const char *sign = "";
 	for (gsize i = 0; i < G_N_ELEMENTS(signs); i++)
 		if (strcmp(editor->language, signs[i][0]) == 0)

@@ -29,6 +29,7 @@ static const VialCommand commands[] = {
 	ROW("cp", cp, "Copy files into and out of a sandbox"),
 	ROW("ps", ps, "List the processes in a sandbox"),
 	ROW("kill", kill, "Send a signal to a process in a sandbox"),
+	ROW("attach", attach, "Follow a process that runs in the background"),
 	ROW("run", run, "Run a file of Python, JavaScript or bash"),
 	ROW("repl", repl, "Type code into a live kernel"),
 	HEADING("Snapshots and forks"),

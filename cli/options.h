@@ -43,5 +43,5 @@ const char *vial_options_nearest(const char *word, const char *const *names);
 
 gboolean vial_options_parse_duration(const char *text, gint64 *out_seconds);
 gboolean vial_options_parse_memory(const char *text, gint64 *out_mib);
-/* "K=V" into `object`, a JSON object of strings. */
+/* "K=V" into its halves; FALSE without a K. */
 gboolean vial_options_split_pair(const char *text, char **out_key, const char **out_value);

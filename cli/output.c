@@ -66,6 +66,14 @@ vial_output_usage(VialCli *cli, const char *format, ...)
 	return VIAL_EXIT_USAGE;
 }
 
+int
+vial_output_fail_usage(VialCli *cli, GError *error)
+{
+	int status = vial_output_usage(cli, "%s", error->message);
+	g_error_free(error);
+	return status;
+}
+
 void
 vial_output_note(VialCli *cli, const char *format, ...)
 {

@@ -12,7 +12,8 @@
 int vial_output_fail(VialCli *cli, GError *error);
 /* The same for a command whose remote side has exit statuses of its own. */
 int vial_output_fail_remote(VialCli *cli, GError *error);
-/* One sentence about wrong usage; returns VIAL_EXIT_USAGE. */
+/* One sentence about wrong usage; returns VIAL_EXIT_USAGE. The second form takes the sentence from an error and frees it. */
+int vial_output_fail_usage(VialCli *cli, GError *error);
 int vial_output_usage(VialCli *cli, const char *format, ...) G_GNUC_PRINTF(2, 3);
 /* "vial: …" on stderr, unless --quiet. */
 void vial_output_note(VialCli *cli, const char *format, ...) G_GNUC_PRINTF(2, 3);

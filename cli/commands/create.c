@@ -30,32 +30,18 @@ const VialSyntax vial_create_syntax = {
 	.options = options,
 };
 
-static gboolean
-set_pairs(json_t *body, const char *name, const GPtrArray *list, const char *option, GError **error)
-{
-	if (!list)
-		return TRUE;
-	json_t *object = json_object();
-	json_object_set_new(body, name, object);
-	for (guint i = 0; i < list->len; i++) {
-		g_autofree char *key = NULL;
-		const char *value = NULL;
-		if (!vial_options_split_pair(g_ptr_array_index(list, i), &key, &value)) {
-			g_set_error(error, VIAL_OPTIONS_ERROR, 0, "--%s wants NAME=VALUE, not \"%s\"", option,
-			            (const char *)g_ptr_array_index(list, i));
-			return FALSE;
-		}
-		json_object_set_new(object, key, json_string(value));
-	}
-	return TRUE;
-}
-
 static json_t *
 body_from_options(GError **error)
 {
 	g_autoptr(json_t) body = vial_create_body(error);
-	if (!body || !set_pairs(body, "env", env, "env", error) || !set_pairs(body, "metadata", metadata, "metadata", error))
+	json_t *variables = body ? vial_api_object_from_pairs(env, "env", error) : NULL;
+	json_t *labels = variables ? vial_api_object_from_pairs(metadata, "metadata", error) : NULL;
+	if (!labels) {
+		json_decref(variables);
 		return NULL;
+	}
+	json_object_set_new(body, "env", variables);
+	json_object_set_new(body, "metadata", labels);
 	if (ttl_seconds)
 		json_object_set_new(body, "ttl_seconds", json_integer(ttl_seconds));
 	if (idle_seconds)
@@ -72,10 +58,8 @@ vial_create_run(VialCli *cli, int argc, char **argv)
 {
 	GError *error = NULL;
 	json_t *body = body_from_options(&error);
-	if (!body) {
-		g_autoptr(GError) owned = error;
-		return vial_output_usage(cli, "%s", owned->message);
-	}
+	if (!body)
+		return vial_output_fail_usage(cli, error);
 	g_autoptr(json_t) sandbox = vial_create_sandbox(cli, body, &error);
 	if (!sandbox)
 		return vial_output_fail(cli, error);

@@ -5,10 +5,10 @@
 
 #include "cli/api.h"
 #include "cli/commands.h"
+#include "cli/exec_stream.h"
 #include "cli/output.h"
 #include "cli/pty.h"
 #include "cli/stdin_body.h"
-#include "cli/stream.h"
 
 static char *cwd, *user, *line;
 static GPtrArray *env;
@@ -46,64 +46,13 @@ const VialSyntax vial_exec_syntax = {
 	.completes = "@sandbox",
 };
 
-typedef struct {
-	VialSink out, err;
-	gboolean has_exit;
-	gboolean has_timed_out;
-	gint64 exit_code;
-} Output;
-
-static gboolean
-on_event(const char *event, json_t *data, gpointer user_data, GError **error)
-{
-	Output *output = user_data;
-	if (strcmp(event, "stdout") == 0)
-		return vial_stream_write_chunk(&output->out, data, error);
-	if (strcmp(event, "stderr") == 0)
-		return vial_stream_write_chunk(&output->err, data, error);
-	if (strcmp(event, "exit") == 0) {
-		output->has_exit = TRUE;
-		output->exit_code = vial_api_integer(data, "exit_code", 0);
-		output->has_timed_out = json_is_true(json_object_get(data, "timed_out"));
-	} else if (strcmp(event, "error") == 0) {
-		g_autofree char *sentence = vial_api_text(data, "error");
-		g_autofree char *clean = vial_sanitize_line(sentence);
-		g_set_error_literal(error, VIAL_HTTP_ERROR, VIAL_HTTP_FAILED, clean);
-		return FALSE;
-	}
-	return TRUE;
-}
-
-/* The status of a command that has ended. */
-static int
-exit_status(VialCli *cli, gboolean has_timed_out, gint64 exit_code)
-{
-	if (has_timed_out) {
-		vial_output_note(cli, "the time limit was reached, the command was ended");
-		return VIAL_EXIT_TIMEOUT;
-	}
-	return (int)CLAMP(exit_code, 0, 255);
-}
-
 static int
 run_streamed(VialCli *cli, const char *id, json_t *body)
 {
-	GError *error = NULL;
-	Output output = { 0 };
-	vial_sink_init(&output.out, cli, STDOUT_FILENO, is_raw);
-	vial_sink_init(&output.err, cli, STDERR_FILENO, is_raw);
 	if (!isatty(STDOUT_FILENO)) /* a pipe wants the exact bytes; text would turn what is not UTF-8 into U+FFFD */
 		json_object_set_new(body, "encoding", json_string("base64"));
 	g_autofree char *path = vial_api_path("/sandboxes/%s/exec/stream", id);
-	gboolean is_ok = vial_stream_perform(cli, "POST", path, body, on_event, &output, &error);
-	vial_sink_end(&output.out);
-	vial_sink_end(&output.err);
-	if (!is_ok)
-		return vial_output_fail_remote(cli, error);
-	if (!output.has_exit)
-		return vial_output_fail_remote(cli, g_error_new(VIAL_HTTP_ERROR, VIAL_HTTP_FAILED,
-		                               "the connection to %s ended before the command did", cli->url));
-	return exit_status(cli, output.has_timed_out, output.exit_code);
+	return vial_exec_stream(cli, "POST", path, body, is_raw);
 }
 
 /* --json and --background: one answer. */
@@ -121,7 +70,7 @@ run_collected(VialCli *cli, const char *id, json_t *body)
 		printf("%" G_GINT64_FORMAT "\n", vial_api_integer(answer, "pid", 0));
 	if (is_background)
 		return VIAL_EXIT_OK;
-	return exit_status(cli, json_is_true(json_object_get(answer, "timed_out")), vial_api_integer(answer, "exit_code", 0));
+	return vial_exec_status(cli, json_is_true(json_object_get(answer, "timed_out")), vial_api_integer(answer, "exit_code", 0));
 }
 
 static json_t *
@@ -142,7 +91,7 @@ command_body(int argc, char **argv)
 }
 
 static gboolean
-set_options(VialCli *cli, json_t *body, int *out_status)
+set_options(json_t *body, GError **error)
 {
 	if (cwd)
 		json_object_set_new(body, "cwd", json_string(cwd));
@@ -152,17 +101,10 @@ set_options(VialCli *cli, json_t *body, int *out_status)
 		json_object_set_new(body, "timeout_seconds", json_integer(timeout_seconds));
 	if (is_background)
 		json_object_set_new(body, "background", json_true());
-	json_t *variables = json_object();
+	json_t *variables = vial_api_object_from_pairs(env, "env", error);
+	if (!variables)
+		return FALSE;
 	json_object_set_new(body, "env", variables);
-	for (guint i = 0; env && i < env->len; i++) {
-		g_autofree char *key = NULL;
-		const char *value = NULL, *pair = g_ptr_array_index(env, i);
-		if (!vial_options_split_pair(pair, &key, &value)) {
-			*out_status = vial_output_usage(cli, "--env wants NAME=VALUE, not \"%s\"", pair);
-			return FALSE;
-		}
-		json_object_set_new(variables, key, json_string(value));
-	}
 	return TRUE;
 }
 
@@ -193,7 +135,6 @@ run_on_terminal(VialCli *cli, const char *id, int argc, char **argv)
 int
 vial_exec_run(VialCli *cli, int argc, char **argv)
 {
-	int status = VIAL_EXIT_OK;
 	GError *error = NULL;
 	if (!line && argc < 2)
 		return vial_output_usage(cli, "what shall run? vial exec %s", vial_exec_syntax.arguments);
@@ -202,8 +143,8 @@ vial_exec_run(VialCli *cli, int argc, char **argv)
 	if (wants_terminal && (is_background || timeout_seconds || cli->is_json))
 		return vial_output_usage(cli, "--tty goes with neither --background nor --timeout nor --json");
 	g_autoptr(json_t) body = command_body(argc - 1, argv + 1);
-	if (!set_options(cli, body, &status))
-		return status;
+	if (!set_options(body, &error))
+		return vial_output_fail_usage(cli, error);
 	g_autofree char *id = vial_api_sandbox_id(cli, argv[0], &error);
 	if (!id)
 		return vial_output_fail_remote(cli, error);

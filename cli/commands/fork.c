@@ -52,15 +52,10 @@ vial_fork_run(VialCli *cli, int argc, char **argv)
 	g_autoptr(json_t) answer = NULL;
 	if (count < 1 || count > CHILDREN_MAX)
 		return vial_output_usage(cli, "--count is from 1 to %d", CHILDREN_MAX);
-	json_t *labels = json_object();
+	json_t *labels = vial_api_object_from_pairs(metadata, "metadata", &error);
+	if (!labels)
+		return vial_output_fail_usage(cli, error);
 	g_autoptr(json_t) body = json_pack("{s:o}", "metadata", labels);
-	for (guint i = 0; metadata && i < metadata->len; i++) {
-		g_autofree char *key = NULL;
-		const char *value = NULL;
-		if (!vial_options_split_pair(g_ptr_array_index(metadata, i), &key, &value))
-			return vial_output_usage(cli, "--metadata wants NAME=VALUE, not \"%s\"", (char *)g_ptr_array_index(metadata, i));
-		json_object_set_new(labels, key, json_string(value));
-	}
 	g_autofree char *id = vial_api_sandbox_id(cli, argv[0], &error);
 	if (!id)
 		return vial_output_fail(cli, error);

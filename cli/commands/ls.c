@@ -24,26 +24,23 @@ const VialSyntax vial_ls_syntax = {
 };
 
 static char *
-query_from_options(VialCli *cli, int *out_status)
+query_from_options(GError **error)
 {
+	g_autoptr(json_t) labels = vial_api_object_from_pairs(metadata, "metadata", error);
+	if (!labels)
+		return NULL;
 	GString *query = g_string_new(NULL);
+	const char *key;
+	json_t *value;
 	if (state) {
 		g_string_append(query, "&state=");
 		g_string_append_uri_escaped(query, state, NULL, FALSE);
 	}
-	for (guint i = 0; metadata && i < metadata->len; i++) {
-		g_autofree char *key = NULL;
-		const char *value = NULL;
-		if (!vial_options_split_pair(g_ptr_array_index(metadata, i), &key, &value)) {
-			*out_status = vial_output_usage(cli, "--metadata wants NAME=VALUE, not \"%s\"",
-			                                (const char *)g_ptr_array_index(metadata, i));
-			g_string_free(query, TRUE);
-			return NULL;
-		}
+	json_object_foreach(labels, key, value) {
 		g_string_append(query, "&metadata.");
 		g_string_append_uri_escaped(query, key, NULL, FALSE);
 		g_string_append_c(query, '=');
-		g_string_append_uri_escaped(query, value, NULL, FALSE);
+		g_string_append_uri_escaped(query, json_string_value(value), NULL, FALSE);
 	}
 	return g_string_free(query, FALSE);
 }
@@ -88,11 +85,10 @@ add_row(VialTable *table, const json_t *sandbox)
 int
 vial_ls_run(VialCli *cli, int argc, char **argv)
 {
-	int status = VIAL_EXIT_OK;
-	g_autofree char *query = query_from_options(cli, &status);
-	if (!query)
-		return status;
 	GError *error = NULL;
+	g_autofree char *query = query_from_options(&error);
+	if (!query)
+		return vial_output_fail_usage(cli, error);
 	g_autoptr(json_t) sandboxes = vial_api_sandboxes(cli, query, &error);
 	if (!sandboxes)
 		return vial_output_fail(cli, error);

@@ -16,7 +16,7 @@ static char *language_name, *sandbox_given, *out_dir;
 static gboolean is_raw;
 
 static const VialOption options[] = {
-	{ 'l', "lang", VIAL_OPTION_STRING, &language_name, "NAME", "python (the default), javascript, typescript or bash", "python javascript typescript bash" },
+	{ 'l', "lang", VIAL_OPTION_STRING, &language_name, "NAME", "python (the default), javascript (TypeScript too) or bash", "python javascript bash" },
 	{ 's', "sandbox", VIAL_OPTION_STRING, &sandbox_given, "ID", "in this sandbox instead of a new one", "@sandbox" },
 	{ 'o', "out", VIAL_OPTION_STRING, &out_dir, "DIR", "save figures and changed files here", "@directory" },
 	{ 0, "raw", VIAL_OPTION_FLAG, &is_raw, NULL, "let escape sequences through to our terminal", NULL },
@@ -130,7 +130,7 @@ take_command(Repl *repl, const char *cell, gboolean *out_leaves)
 			repl->language = language;
 			vial_editor_set_language(repl->editor, language);
 		} else {
-			vial_output_note(repl->cli, ":lang wants python, javascript, typescript or bash");
+			vial_output_note(repl->cli, ":lang wants python, javascript or bash");
 		}
 	} else if (strcmp(words[0], "help") == 0) {
 		puts(vial_repl_syntax.description);
@@ -183,7 +183,7 @@ vial_repl_run(VialCli *cli, int argc, char **argv)
 	if (cli->is_json)
 		return vial_output_usage(cli, "a conversation has no JSON form; try `vial run --json`");
 	if (!language)
-		return vial_output_usage(cli, "\"%s\" is no language of ours: python, javascript, typescript or bash", language_name);
+		return vial_output_usage(cli, "\"%s\" is no language of ours: python, javascript or bash", language_name);
 	g_autoptr(VialEphemeral) sandbox = vial_ephemeral_new(cli, sandbox_given, &error);
 	if (!sandbox)
 		return vial_output_fail_remote(cli, error);

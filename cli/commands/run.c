@@ -17,7 +17,7 @@ static gint64 timeout_seconds;
 static gboolean is_raw;
 
 static const VialOption options[] = {
-	{ 'l', "lang", VIAL_OPTION_STRING, &language_name, "NAME", "python, javascript, typescript or bash; else the file's suffix says it", "python javascript typescript bash" },
+	{ 'l', "lang", VIAL_OPTION_STRING, &language_name, "NAME", "python, javascript (TypeScript too) or bash; else the file's suffix says it", "python javascript bash" },
 	{ 's', "sandbox", VIAL_OPTION_STRING, &sandbox_given, "ID", "in this sandbox, whose variables stay", "@sandbox" },
 	{ 'o', "out", VIAL_OPTION_STRING, &out_dir, "DIR", "save figures and changed files here", "@directory" },
 	{ 0, "timeout", VIAL_OPTION_DURATION, &timeout_seconds, "TIME", "interrupt it after this time, with status 124", NULL },
@@ -124,7 +124,7 @@ vial_run_run(VialCli *cli, int argc, char **argv)
 		return vial_output_fail_remote(cli, error);
 	const char *language = find_language(argv[0], code);
 	if (!language && language_name)
-		return vial_output_usage(cli, "\"%s\" is no language of ours: python, javascript, typescript or bash", language_name);
+		return vial_output_usage(cli, "\"%s\" is no language of ours: python, javascript or bash", language_name);
 	if (!language)
 		return vial_output_usage(cli, "which language is %s? Say it with --lang", argv[0]);
 	g_autoptr(VialEphemeral) sandbox = vial_ephemeral_new(cli, sandbox_given, &error);

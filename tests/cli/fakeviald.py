@@ -353,6 +353,13 @@ class RequestHandler(BaseHTTPRequestHandler):
                 os.killpg(process.pid, getattr(signal, "SIG" + self.json()["signal"]))
                 process.wait(5)
                 self.reply(204)
+            case ("GET", "processes", pid, "attach"):
+                process = sandbox.processes.get(int(pid))
+                if not process:
+                    raise ApiError(404, "not_found", f"there is no process {pid}")
+                self.sse_begin()
+                self.sse("stdout", {"chunk": process.stdout.read().decode()})
+                self.sse("exit", {"exit_code": process.wait()})
             case (_, "fs", *_):
                 self.fs(method, sandbox, rest[1:])
             case ("POST", ("pause" | "resume" | "hibernate" | "wake") as verb):
@@ -449,7 +456,7 @@ class RequestHandler(BaseHTTPRequestHandler):
     def exec(self, sandbox):
         body = self.json()
         if body.get("background"):
-            process = self.popen(sandbox, body, subprocess.DEVNULL, subprocess.DEVNULL)
+            process = self.popen(sandbox, body, subprocess.PIPE, subprocess.DEVNULL)
             sandbox.processes[process.pid] = process
             self.reply(200, {"pid": process.pid})
             return

@@ -8,7 +8,7 @@ import subprocess
 import pytest
 from conftest import BINARY, ROOT
 
-COMMANDS = ("create ls info rm top logs ports exec sh cp ps kill run repl pause resume hibernate wake snapshot snapshots fork "
+COMMANDS = ("create ls info rm top logs ports exec sh cp ps kill attach run repl pause resume hibernate wake snapshot snapshots fork "
             "promote tree explore templates doctor version completion help").split()
 
 

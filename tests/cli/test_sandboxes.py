@@ -108,6 +108,13 @@ def test_background_command_is_listed_and_killed(vial, sandbox):
     assert vial("kill", sandbox, 999999, check=False).returncode == 1
 
 
+def test_a_background_command_is_followed_later_to_its_end(vial, sandbox):
+    pid = vial("exec", "--background", sandbox, "-c", "echo early; sleep 1; echo late; exit 7").stdout.strip()
+    done = vial("attach", sandbox, pid, check=False)
+    assert (done.stdout, done.returncode) == ("early\nlate\n", 7)
+    assert vial("attach", sandbox, 999999, check=False).returncode == 125
+
+
 def test_top_once_shows_cpu_memory_and_processes(vial, sandbox):
     done = vial("top", "--once")
     assert {"ID", "CPU%", "MEMORY", "PROCESSES"} <= set(done.stdout.splitlines()[0].split())

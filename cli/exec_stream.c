@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/exec_stream.h"
+
+#include <string.h>
+#include <unistd.h>
+
+#include "cli/api.h"
+#include "cli/output.h"
+#include "cli/stream.h"
+
+typedef struct {
+	VialSink out, err;
+	gboolean has_exit;
+	gboolean has_timed_out;
+	gint64 exit_code;
+} Output;
+
+static gboolean
+on_event(const char *event, json_t *data, gpointer user, GError **error)
+{
+	Output *output = user;
+	if (strcmp(event, "stdout") == 0)
+		return vial_stream_write_chunk(&output->out, data, error);
+	if (strcmp(event, "stderr") == 0)
+		return vial_stream_write_chunk(&output->err, data, error);
+	if (strcmp(event, "exit") == 0) {
+		output->has_exit = TRUE;
+		output->exit_code = vial_api_integer(data, "exit_code", 0);
+		output->has_timed_out = json_is_true(json_object_get(data, "timed_out"));
+	} else if (strcmp(event, "error") == 0) {
+		g_autofree char *sentence = vial_api_text(data, "error");
+		g_autofree char *clean = vial_sanitize_line(sentence);
+		g_set_error_literal(error, VIAL_HTTP_ERROR, VIAL_HTTP_FAILED, clean);
+		return FALSE;
+	}
+	return TRUE;
+}
+
+int
+vial_exec_status(VialCli *cli, gboolean has_timed_out, gint64 exit_code)
+{
+	if (has_timed_out) {
+		vial_output_note(cli, "the time limit was reached, the command was ended");
+		return VIAL_EXIT_TIMEOUT;
+	}
+	return (int)CLAMP(exit_code, 0, 255);
+}
+
+int
+vial_exec_stream(VialCli *cli, const char *method, const char *path, json_t *body, gboolean is_raw)
+{
+	GError *error = NULL;
+	Output output = { 0 };
+	vial_sink_init(&output.out, cli, STDOUT_FILENO, is_raw);
+	vial_sink_init(&output.err, cli, STDERR_FILENO, is_raw);
+	gboolean is_ok = vial_stream_perform(cli, method, path, body, on_event, &output, &error);
+	vial_sink_end(&output.out);
+	vial_sink_end(&output.err);
+	if (!is_ok)
+		return vial_output_fail_remote(cli, error);
+	if (!output.has_exit)
+		return vial_output_fail_remote(cli, g_error_new(VIAL_HTTP_ERROR, VIAL_HTTP_FAILED,
+		                               "the connection to %s ended before the command did", cli->url));
+	return vial_exec_status(cli, output.has_timed_out, output.exit_code);
+}
