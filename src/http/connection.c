@@ -16,8 +16,8 @@
 
 #define WATCH_BATCH 64
 
-static void
-watch(VialConnection *connection)
+void
+vial_connection_watch(VialConnection *connection)
 {
 	struct epoll_event event = { .events = EPOLLRDHUP | EPOLLONESHOT, .data.ptr = connection };
 	int operation = connection->is_watched ? EPOLL_CTL_MOD : EPOLL_CTL_ADD;
@@ -38,7 +38,7 @@ vial_connection_new(VialServer *server, struct MHD_Connection *mhd)
 	connection->link.data = connection;
 	g_queue_push_tail_link(&server->connections, &connection->link);
 	server->stats.connections++;
-	watch(connection);
+	vial_connection_watch(connection);
 	return connection;
 }
 
@@ -74,7 +74,7 @@ vial_connection_suspend(VialConnection *connection)
 		return;
 	connection->is_suspended = TRUE;
 	MHD_suspend_connection(connection->mhd);
-	watch(connection);
+	vial_connection_watch(connection);
 }
 
 void
@@ -114,7 +114,9 @@ check_peer(VialConnection *connection)
 {
 	char byte;
 
-	if (connection->is_suspended && connection->request) {
+	if (connection->upgraded) {
+		vial_upgraded_peer_left(connection->upgraded);
+	} else if (connection->is_suspended && connection->request) {
 		vial_request_lose(connection->request);
 		vial_connection_break(connection);
 	} else if (is_receiving(connection) && !connection->server->tls_cert) {
@@ -123,7 +125,7 @@ check_peer(VialConnection *connection)
 		if (n == 0)
 			vial_connection_break(connection);
 		else if (n > 0)
-			watch(connection); /* libmicrohttpd has still to read; look again after that */
+			vial_connection_watch(connection); /* libmicrohttpd has still to read; look again after that */
 	}
 }
 

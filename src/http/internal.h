@@ -39,7 +39,8 @@ typedef struct VialConnection VialConnection;
 struct VialConnection {
 	VialServer *server;
 	struct MHD_Connection *mhd;
-	VialRequest *request; /* the current one, NULL between two */
+	VialRequest *request;   /* the current one, NULL between two */
+	VialUpgraded *upgraded; /* once it has left HTTP */
 	int fd;
 	gboolean is_suspended;
 	gboolean is_watched; /* known to server->watch_fd */
@@ -150,6 +151,7 @@ void vial_connection_free(VialConnection *connection);
 VialConnection *vial_connection_of(struct MHD_Connection *mhd);
 void vial_connection_suspend(VialConnection *connection);
 void vial_connection_resume(VialConnection *connection); /* nothing if it is not suspended */
+void vial_connection_watch(VialConnection *connection);
 void vial_connection_unwatch(VialConnection *connection);
 /* Wakes the connection and makes libmicrohttpd drop it. */
 void vial_connection_break(VialConnection *connection);
@@ -194,4 +196,5 @@ enum MHD_Result vial_reply_queue(VialRequest *request);
 void vial_stream_clear(VialStream *stream);
 
 /* upgrade.c */
+void vial_upgraded_peer_left(VialUpgraded *upgraded);
 void vial_upgraded_close_all(VialServer *server);

@@ -119,6 +119,7 @@ on_connection(void *data, struct MHD_Connection *mhd, void **context, enum MHD_C
 
 	if (code == MHD_CONNECTION_NOTIFY_CLOSED) {
 		g_clear_pointer(context, vial_connection_free);
+		server->must_run = TRUE; /* at the connection limit, only the next run listens again */
 		return;
 	}
 	VialConnection *connection = vial_connection_new(server, mhd);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Connections that leave HTTP. Over TLS libmicrohttpd hands out one end of a socket pair and moves the bytes itself, so the
- * code above always sees a plain non-blocking socket.
+ * code above always sees a plain non-blocking socket. It does not pass on that the client left; we watch for that.
  */
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -11,8 +11,13 @@
 #include "http/internal.h"
 #include "util/fd.h"
 
+/* After the client of a TLS connection left: time for its last bytes to come through the socket pair. */
+#define LAST_BYTES_MS 200
+
 struct VialUpgraded {
 	VialServer *server;
+	VialConnection *connection;
+	guint end_id;
 	struct MHD_UpgradeResponseHandle *handle;
 	int fd;
 	GList link;
@@ -26,14 +31,18 @@ on_upgraded(void *unused, struct MHD_Connection *mhd, void *request_pointer, con
 	VialServer *server = request->server;
 	VialUpgraded *upgraded = g_new0(VialUpgraded, 1);
 
-	*upgraded = (VialUpgraded){ .server = server, .handle = handle, .fd = fd };
+	*upgraded = (VialUpgraded){ .server = server, .connection = request->connection, .handle = handle, .fd = fd };
 	upgraded->link.data = upgraded;
 	g_queue_push_tail_link(&server->upgraded, &upgraded->link);
 	server->stats.upgraded++;
 	server->stats.requests--;
 	request->is_upgraded = TRUE;
 	request->gone = NULL;
-	vial_connection_unwatch(request->connection);
+	request->connection->upgraded = upgraded;
+	if (server->tls_cert)
+		vial_connection_watch(request->connection);
+	else
+		vial_connection_unwatch(request->connection); /* the owner of the socket sees it for himself */
 	/* libmicrohttpd turns Nagle's algorithm back on here, which would hold up every key stroke of a terminal. */
 	setsockopt(request->connection->fd, IPPROTO_TCP, TCP_NODELAY, &(int){ 1 }, sizeof(int));
 	vial_fd_set_nonblocking(fd, NULL);
@@ -62,9 +71,29 @@ vial_upgraded_close(VialUpgraded *upgraded)
 		return;
 	g_queue_unlink(&upgraded->server->upgraded, &upgraded->link);
 	upgraded->server->stats.upgraded--;
+	upgraded->connection->upgraded = NULL;
+	if (upgraded->end_id)
+		g_source_remove(upgraded->end_id);
 	MHD_upgrade_action(upgraded->handle, MHD_UPGRADE_ACTION_CLOSE);
 	upgraded->server->must_run = TRUE;
 	g_free(upgraded);
+}
+
+static gboolean
+end_reading(gpointer data)
+{
+	VialUpgraded *upgraded = data;
+
+	upgraded->end_id = 0;
+	shutdown(upgraded->fd, SHUT_RD); /* what is in the pair can still be read, then comes the end */
+	return G_SOURCE_REMOVE;
+}
+
+void
+vial_upgraded_peer_left(VialUpgraded *upgraded)
+{
+	if (!upgraded->end_id)
+		upgraded->end_id = g_timeout_add(LAST_BYTES_MS, end_reading, upgraded);
 }
 
 /* At the end: makes each owner see the end of its socket, and close. */

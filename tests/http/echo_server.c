@@ -364,8 +364,9 @@ static void
 echo_message(VialWebSocket *socket, gboolean is_text, const void *bytes, gsize size, gpointer data)
 {
 	if (is_text && size == 5 && memcmp(bytes, "flood", 5) == 0) {
+		static const char block[65536];
 		for (int i = 0; i < 64; i++)
-			vial_websocket_send(socket, FALSE, g_malloc0(65536), 65536);
+			vial_websocket_send(socket, FALSE, block, sizeof(block));
 		return;
 	}
 	vial_websocket_send(socket, is_text, bytes, size);
