@@ -91,8 +91,11 @@ void
 vial_request_body_read(VialRequest *request, VialBodyDataFunc on_data, VialBodyEndFunc on_end, gpointer data)
 {
 	g_return_if_fail(!request->on_data && on_data);
-	if (request->is_gone || request->stage > STAGE_HANDLING)
+	if (request->is_gone || request->stage > STAGE_HANDLING) {
+		if (on_end)
+			on_end(request, FALSE, data);
 		return;
+	}
 	request->on_data = on_data;
 	request->on_end = on_end;
 	request->body_data = data;

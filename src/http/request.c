@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The request object: its life, its identity, and what handlers read from it. */
+#include <arpa/inet.h>
+#include <netinet/in.h>
 #include <string.h>
+#include <sys/socket.h>
 
 #include "http/internal.h"
 #include "util/log.h"
@@ -137,6 +140,12 @@ vial_request_on_gone(VialRequest *request, VialGoneFunc gone, gpointer data)
 	request->gone_data = data;
 }
 
+gboolean
+vial_request_is_gone(const VialRequest *request)
+{
+	return request->is_gone;
+}
+
 const char *
 vial_request_id(const VialRequest *request)
 {
@@ -197,6 +206,30 @@ vial_request_each_header(VialRequest *request, VialPairFunc each, gpointer data)
 {
 	for (gsize i = 0; i < request->n_headers; i++)
 		each(request->headers[i].name, request->headers[i].value, data);
+}
+
+const char *
+vial_request_key(const VialRequest *request)
+{
+	return vial_headers_key(request);
+}
+
+const char *
+vial_request_peer(VialRequest *request)
+{
+	char text[INET6_ADDRSTRLEN];
+	const union MHD_ConnectionInfo *info =
+	    request->connection ? MHD_get_connection_info(request->connection->mhd, MHD_CONNECTION_INFO_CLIENT_ADDRESS) : NULL;
+	const struct sockaddr *address = info ? info->client_addr : NULL;
+	const void *bytes = NULL;
+
+	if (address && address->sa_family == AF_INET)
+		bytes = &((const struct sockaddr_in *)address)->sin_addr;
+	else if (address && address->sa_family == AF_INET6)
+		bytes = &((const struct sockaddr_in6 *)address)->sin6_addr;
+	if (!bytes || !inet_ntop(address->sa_family, bytes, text, sizeof(text)))
+		return NULL;
+	return vial_arena_copy(&request->arena, text, strlen(text));
 }
 
 const VialIdentity *

@@ -29,7 +29,10 @@ typedef enum {
 	VIAL_ROUTE_ANY_METHOD = 1 << 4,
 } VialRouteFlags;
 
-/* One row of src/api/routes.c. `pattern` has {name} for one segment and, last, {name...} for the rest of the path. */
+/*
+ * One row of src/api/routes.c. `pattern` has {name} for one segment and, last, {name...} for the rest of the path: nothing,
+ * or everything after the next slash, as it was sent. ANY_METHOD is for proxies: origin and query are not looked at.
+ */
 typedef struct {
 	const char *method;
 	const char *pattern;
@@ -46,12 +49,16 @@ const char *vial_request_id(const VialRequest *request); /* the request_id of lo
 const char *vial_request_method(const VialRequest *request);
 const char *vial_request_path(const VialRequest *request); /* as sent, percent-encoded, without the query */
 const char *vial_request_query_string(const VialRequest *request); /* as sent, without '?', "" if none */
-const char *vial_request_param(const VialRequest *request, const char *name); /* decoded path parameter */
-const char *vial_request_query(const VialRequest *request, const char *name); /* decoded, NULL if absent */
+const char *vial_request_param(const VialRequest *request, const char *name); /* decoded, except {name...} */
+const char *vial_request_query(const VialRequest *request, const char *name); /* decoded, NULL if absent (ANY_METHOD: always) */
 const char *vial_request_header(const VialRequest *request, const char *name);
 typedef void (*VialPairFunc)(const char *name, const char *value, gpointer data);
 void vial_request_each_query(VialRequest *request, VialPairFunc each, gpointer data);
 void vial_request_each_header(VialRequest *request, VialPairFunc each, gpointer data);
+/* The key the client shows, or NULL: for public routes that judge for themselves. */
+const char *vial_request_key(const VialRequest *request);
+/* The other end's address in numbers, NULL for a unix socket. */
+const char *vial_request_peer(VialRequest *request);
 const VialIdentity *vial_request_identity(const VialRequest *request);
 gpointer vial_request_app(const VialRequest *request); /* the daemon's VialApp, given to vial_server_new() */
 
@@ -59,9 +66,13 @@ gpointer vial_request_app(const VialRequest *request); /* the daemon's VialApp, 
 json_t *vial_request_json(const VialRequest *request);
 GBytes *vial_request_raw_body(const VialRequest *request); /* VIAL_ROUTE_RAW_BODY */
 
-/* Fired at most once, only while the answer is incomplete. */
+/*
+ * Fired at most once, never after a complete answer was given (reply_*, stream_end, stream_abort) or an upgrade is ready.
+ * When the body is still being read its on_end(complete=FALSE) comes first. Also ends a streamed answer to HEAD.
+ */
 typedef void (*VialGoneFunc)(VialRequest *request, gpointer data);
 void vial_request_on_gone(VialRequest *request, VialGoneFunc gone, gpointer data);
+gboolean vial_request_is_gone(const VialRequest *request); /* for those who registered too late to be called */
 
 /* Answers. `body` and `error` are consumed. */
 void vial_request_reply_json(VialRequest *request, unsigned status, json_t *body);
@@ -69,7 +80,7 @@ void vial_request_reply_empty(VialRequest *request, unsigned status);
 void vial_request_reply_bytes(VialRequest *request, unsigned status, const char *content_type, GBytes *body);
 void vial_request_reply_error(VialRequest *request, GError *error);
 void vial_request_reply_fail(VialRequest *request, VialErrorCode code, const char *format, ...) G_GNUC_PRINTF(3, 4);
-/* Before any answer: an extra response header. */
+/* Before any answer: one more response header (several of one name are several headers). */
 void vial_request_set_header(VialRequest *request, const char *name, const char *value);
 
 /*
@@ -91,9 +102,12 @@ void vial_request_sse_begin(VialRequest *request, VialDrainFunc drained, gpointe
 gsize vial_request_sse_send(VialRequest *request, const char *event, json_t *data); /* consumes data */
 
 /*
- * A streamed request body (VIAL_ROUTE_STREAM_BODY). `data` returns FALSE to say "enough for now": the bytes were taken, but
- * the client is not read further until vial_request_body_resume(). `end` has complete=FALSE when the client left or the
- * body was broken. body_size is the Content-Length or -1.
+ * A streamed request body (VIAL_ROUTE_STREAM_BODY). `on_data` returns FALSE to say "enough for now": the bytes were taken,
+ * but the client is not read further until vial_request_body_resume(). `on_end` comes exactly once and last, after
+ * body_read() has returned (except when the client has left already), with complete=FALSE when the client left or the body
+ * was broken, unless a complete answer was given before: then neither is called any more and the rest of the body is
+ * discarded. While a streamed answer is open they go on; libmicrohttpd sends nothing of it before the body has ended.
+ * body_size is the Content-Length, -1 for chunked, 0 without a body; a route may read a body that is not there.
  */
 typedef gboolean (*VialBodyDataFunc)(VialRequest *request, const void *bytes, gsize size, gpointer data);
 typedef void (*VialBodyEndFunc)(VialRequest *request, gboolean complete, gpointer data);

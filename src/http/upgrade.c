@@ -45,6 +45,9 @@ on_upgraded(void *unused, struct MHD_Connection *mhd, void *request_pointer, con
 		vial_connection_unwatch(request->connection); /* the owner of the socket sees it for himself */
 	/* libmicrohttpd turns Nagle's algorithm back on here, which would hold up every key stroke of a terminal. */
 	setsockopt(request->connection->fd, IPPROTO_TCP, TCP_NODELAY, &(int){ 1 }, sizeof(int));
+	/* Once upgraded no timeout of libmicrohttpd watches over it; a peer whose machine died is found out by the kernel. */
+	setsockopt(request->connection->fd, SOL_SOCKET, SO_KEEPALIVE, &(int){ 1 }, sizeof(int));
+	setsockopt(request->connection->fd, IPPROTO_TCP, TCP_KEEPIDLE, &(int){ 60 }, sizeof(int));
 	vial_fd_set_nonblocking(fd, NULL);
 	request->upgrade_ready(upgraded, fd, g_bytes_new(extra, extra_size), request->upgrade_data);
 }
