@@ -1,0 +1,167 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where the tests get sandboxes from. Every backend offers the same few calls, so the same table runs against
+
+- DriverBackend: src/net/ alone (netdriver.c), a "sandbox" being plain processes in the slot's namespace;
+- ApiBackend: a viald on its HTTP API, real sandboxes (VIAL_NET_API=http://…, VIAL_NET_KEY=…; viald runs in the
+  internet's host namespace with its resolver set to internet.RESOLVER).
+"""
+import json
+import os
+import subprocess
+import time
+import urllib.error
+import urllib.request
+
+import internet
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+CLIENT = open(os.path.join(HERE, "client.py")).read()
+BUILD = os.environ.get("VIAL_BUILD", os.path.join(HERE, "..", "..", "build"))
+
+
+class Refused(Exception):
+    """The library or viald said no; the message is its own."""
+
+
+class Sandbox:
+    """run() is the one thing a backend's sandbox must have of its own."""
+
+    def try_all(self, attempts):
+        done = self.run(["python3", "-c", CLIENT, json.dumps(attempts)])
+        if done.returncode:
+            raise RuntimeError(done.stderr)
+        return json.loads(done.stdout)
+
+    def try_one(self, **attempt):
+        return self.try_all([attempt])[0]
+
+
+class DriverSandbox(Sandbox):
+    def __init__(self, backend, answer):
+        self.backend, self.slot, self.netns, self.ms = backend, answer["slot"], answer["netns"], answer.get("ms")
+
+    def prefix(self):
+        mount = "mount --bind \"$0\" /etc/resolv.conf && exec \"$@\""
+        return ["nsenter", f"--net={self.netns}", "unshare", "-m", "sh", "-c", mount, self.backend.resolv_conf]
+
+    def run(self, argv, timeout=60, **kw):
+        return subprocess.run(self.prefix() + argv, text=True, capture_output=True, timeout=timeout, **kw)
+
+    def popen(self, argv, **kw):
+        return subprocess.Popen(self.prefix() + argv, text=True, **kw)
+
+    def set_policy(self, network):
+        return self.backend.call("set", slot=self.slot, network=network)
+
+    def check(self, host, port):
+        return self.backend.call("check", slot=self.slot, host=host, port=port)
+
+    def events(self, after=0):
+        return self.backend.call("events", slot=self.slot, after=after)["events"]
+
+    def counters(self):
+        return self.backend.call("counters", slot=self.slot)
+
+    def close(self):
+        self.backend.call("release", slot=self.slot)
+
+
+class DriverBackend:
+    def __init__(self, net, data_dir, prepared=4):
+        self.net, self.data_dir, self.prepared = net, data_dir, prepared
+        self.resolv_conf = os.path.join(net.dir, "resolv.conf")
+        with open(self.resolv_conf, "w") as f:
+            f.write("nameserver 192.0.0.1\noptions timeout:2 attempts:1\n")
+        self.start()
+
+    def start(self, sweep=True):
+        argv = [os.path.join(BUILD, "src/net/vial-net-driver"), "--data-dir", self.data_dir, "--resolver", internet.RESOLVER,
+                "--prepared", str(self.prepared), "--sealed-port", "7777"]
+        self.process = subprocess.Popen(["nsenter", f"--net=/run/netns/{self.net.host_ns}", *argv], stdin=subprocess.PIPE,
+                                        stdout=subprocess.PIPE, text=True, bufsize=1)
+        if sweep:
+            self.call("start")
+
+    def call(self, op, **fields):
+        self.process.stdin.write(json.dumps({"op": op, **fields}) + "\n")
+        self.process.stdin.flush()
+        line = self.process.stdout.readline()
+        if not line:
+            raise RuntimeError(f"the driver died ({self.process.wait()})")
+        answer = json.loads(line)
+        if "error" in answer:
+            raise Refused(answer["error"])
+        return answer
+
+    def create(self, network=None, limits=None):
+        return DriverSandbox(self, self.call("acquire", label="test", network=network, limits=limits or {}))
+
+    def adopt(self, slot, network):
+        return DriverSandbox(self, self.call("adopt", slot=slot, label="test", network=network))
+
+    def stats(self):
+        return self.call("stats")
+
+    def settle(self, **wanted):
+        """Waits until the stock looks like that."""
+        end = time.monotonic() + 10
+        while time.monotonic() < end:
+            stats = self.stats()
+            if all(stats[k] == v for k, v in wanted.items()):
+                return stats
+            time.sleep(0.02)
+        raise AssertionError(f"{stats} never became {wanted}")
+
+    def kill(self):
+        self.process.kill()
+        self.process.wait()
+
+    def close(self):
+        if self.process.poll() is None:
+            try:
+                self.call("quit")
+            except (RuntimeError, BrokenPipeError):
+                pass
+            self.process.wait(20)
+
+
+class ApiSandbox(Sandbox):
+    def __init__(self, backend, answer):
+        self.backend, self.id = backend, answer["id"]
+
+    def run(self, argv, timeout=60):
+        got = self.backend.request("POST", f"/v1/sandboxes/{self.id}/exec", {"argv": argv, "timeout_seconds": timeout})
+        return subprocess.CompletedProcess(argv, got["exit_code"], got["stdout"], got["stderr"])
+
+    def set_policy(self, network):
+        return self.backend.request("PUT", f"/v1/sandboxes/{self.id}/network", network)
+
+    def check(self, host, port):
+        return self.backend.request("POST", f"/v1/sandboxes/{self.id}/network/check", {"host": host, "port": port})
+
+    def events(self, after=0):
+        return self.backend.request("GET", f"/v1/sandboxes/{self.id}/network/events?after={after}")["events"]
+
+    def close(self):
+        self.backend.request("DELETE", f"/v1/sandboxes/{self.id}")
+
+
+class ApiBackend:
+    def __init__(self, url, key):
+        self.url, self.key = url, key
+
+    def request(self, method, path, body=None):
+        request = urllib.request.Request(self.url + path, method=method, data=None if body is None else json.dumps(body).encode(),
+                                         headers={"Authorization": f"Bearer {self.key}", "Content-Type": "application/json"})
+        try:
+            with urllib.request.urlopen(request, timeout=90) as answer:
+                text = answer.read()
+                return json.loads(text) if text else {}
+        except urllib.error.HTTPError as e:
+            raise Refused(json.loads(e.read())["error"]) from None
+
+    def create(self, network=None, limits=None):
+        return ApiSandbox(self, self.request("POST", "/v1/sandboxes", {"network": network} if network else {}))
+
+    def close(self):
+        pass

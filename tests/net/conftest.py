@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One internet and one driver for all tests; a sandbox per test that is released after it."""
+import os
+import sys
+
+import pytest
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, HERE)
+
+import backend as backends  # noqa: E402
+import internet  # noqa: E402
+
+
+@pytest.fixture(scope="session")
+def net():
+    if os.geteuid() != 0:
+        pytest.skip("network namespaces need root")
+    net = internet.Internet()
+    yield net
+    net.close()
+
+
+@pytest.fixture(scope="session")
+def backend(net, tmp_path_factory):
+    if "VIAL_NET_API" in os.environ:
+        backend = backends.ApiBackend(os.environ["VIAL_NET_API"], os.environ["VIAL_NET_KEY"])
+    else:
+        backend = backends.DriverBackend(net, str(tmp_path_factory.mktemp("data")))
+    yield backend
+    backend.close()
+
+
+@pytest.fixture
+def sandbox(backend):
+    """sandbox(policy) → a Sandbox; all of them are released when the test ends."""
+    made = []
+
+    def make(network=None, limits=None):
+        made.append(backend.create(network, limits))
+        return made[-1]
+
+    yield make
+    for one in made:
+        try:
+            one.close()
+        except backends.Refused:
+            pass  # the test released it itself
