@@ -9,6 +9,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -21,26 +22,39 @@
 #define GROUP "vial-zone"
 
 static int group_fd = -1;
+static int cpu_fd = -1; /* a directory with cpuacct.usage or cpu.stat */
 
-static int mount_controller(void)
+/* A descriptor of the hierarchy's root directory, or -errno. */
+static int open_hierarchy(const char *type, const char *options)
 {
-	if (mount("none", MOUNT_POINT, "cgroup", MS_NOSUID | MS_NODEV | MS_NOEXEC, "pids") == 0)
-		return 0;
-	return mount("none", MOUNT_POINT, "cgroup2", MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL) == 0 ? 0 : -errno;
+	int fd, error;
+
+	if (mount("none", MOUNT_POINT, type, MS_NOSUID | MS_NODEV | MS_NOEXEC, options) < 0)
+		return -errno;
+	fd = open(MOUNT_POINT, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	error = errno;
+	if (umount2(MOUNT_POINT, MNT_DETACH) < 0 && fd >= 0) {
+		error = errno;
+		close(fd);
+		fd = -1;
+	}
+	return fd < 0 ? -error : fd;
 }
 
 int vial_cgroup_init(void)
 {
-	int result = mount_controller();
-	int root_fd;
+	int result = 0;
+	int root_fd = open_hierarchy("cgroup", "pids");
 
-	if (result < 0)
-		return result;
-	root_fd = open(MOUNT_POINT, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	if (root_fd < 0 || umount2(MOUNT_POINT, MNT_DETACH) < 0)
-		return -errno;
-	/* Version 2 wants the controller handed down; version 1 has no such file. */
-	vial_file_write_at(root_fd, "cgroup.subtree_control", "+pids");
+	if (root_fd >= 0) {
+		cpu_fd = open_hierarchy("cgroup", "cpuacct");
+	} else {
+		root_fd = open_hierarchy("cgroup2", NULL);
+		if (root_fd < 0)
+			return root_fd;
+		/* Version 2 wants controllers handed down. */
+		vial_file_write_at(root_fd, "cgroup.subtree_control", "+pids +cpu");
+	}
 	if (mkdirat(root_fd, GROUP, 0700) < 0 && errno != EEXIST)
 		result = -errno;
 	else if ((group_fd = openat(root_fd, GROUP, O_RDONLY | O_DIRECTORY | O_CLOEXEC)) < 0)
@@ -79,4 +93,16 @@ long vial_cgroup_process_count(void)
 	if (group_fd < 0 || vial_file_read_at(group_fd, "pids.current", text, sizeof(text)) <= 0)
 		return -1;
 	return atol(text);
+}
+
+int64_t vial_cgroup_cpu_ms(void)
+{
+	char text[512];
+	const char *usage;
+
+	if (cpu_fd >= 0 && vial_file_read_at(cpu_fd, "cpuacct.usage", text, sizeof(text)) > 0)
+		return atoll(text) / 1000000;
+	if (group_fd >= 0 && vial_file_read_at(group_fd, "cpu.stat", text, sizeof(text)) > 0 && (usage = strstr(text, "usage_usec ")))
+		return atoll(usage + strlen("usage_usec ")) / 1000;
+	return -1;
 }

@@ -183,6 +183,7 @@ static void begin_freeze(const struct vial_wire_frame *frame)
 	vial_connection_send(VIAL_WIRE_STREAM_CONNECTION, frame->epoch, VIAL_WIRE_FREEZE, 0, NULL, 0);
 	freeze_state = FREEZING;
 	freeze_left_bytes = queued_bytes();
+	vial_hello_withdraw();
 }
 
 void vial_connection_dispatch(const struct vial_wire_frame *frame)

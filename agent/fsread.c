@@ -76,14 +76,20 @@ static const struct vial_stream_handlers handlers = { .on_writable = send_some, 
 /* -errno; -EISDIR and -ENODEV say what it is instead of a regular file. */
 static int open_regular(const char *path)
 {
-	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 	struct stat info;
+	int fd;
 
+	/* Before opening, because opening a device may do something; after it, because it may have been exchanged meanwhile. */
+	if (stat(path, &info) < 0)
+		return -errno;
+	if (!S_ISREG(info.st_mode))
+		return S_ISDIR(info.st_mode) ? -EISDIR : -ENODEV;
+	fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 	if (fd < 0)
-		return errno == ENXIO ? -ENODEV : -errno;
+		return -errno;
 	if (fstat(fd, &info) < 0 || !S_ISREG(info.st_mode)) {
 		close(fd);
-		return S_ISDIR(info.st_mode) ? -EISDIR : -ENODEV;
+		return -ENODEV;
 	}
 	return fd;
 }

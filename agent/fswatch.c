@@ -76,11 +76,15 @@ static void send_event(struct watching *watching, const char *what, const char *
 /* As the entered user. `tells` sends what is found as created: it appeared before we could watch. */
 static int add_tree(struct watching *watching, const char *path, int depth, bool tells)
 {
-	int number = inotify_add_watch(watching->fd, path, EVENTS | (depth > 0 ? IN_DONT_FOLLOW | IN_ONLYDIR : 0));
 	struct watched *grown;
 	struct dirent *found;
 	DIR *directory;
+	int number;
 
+	/* Linux asks for the right to read by itself, gVisor does not. */
+	if (faccessat(AT_FDCWD, path, R_OK, AT_EACCESS) < 0)
+		return -errno;
+	number = inotify_add_watch(watching->fd, path, EVENTS | (depth > 0 ? IN_DONT_FOLLOW | IN_ONLYDIR : 0));
 	if (number < 0)
 		return -errno;
 	if (!find_watched(watching, number)) {

@@ -18,8 +18,6 @@
 
 /* Enough tries for a name that nobody has. */
 #define NAME_TRIES 16
-/* linux/fcntl.h's, which cannot be included beside fcntl.h here. */
-#define ACCESS_AS_EFFECTIVE 0x200
 
 struct writing {
 	int fd;
@@ -125,7 +123,7 @@ static int examine_target(struct writing *writing, bool has_mode)
 		return -EISDIR;
 	if (!S_ISREG(info.st_mode))
 		return -ENODEV;
-	if (faccessat(AT_FDCWD, writing->target, W_OK, ACCESS_AS_EFFECTIVE) < 0)
+	if (faccessat(AT_FDCWD, writing->target, W_OK, AT_EACCESS) < 0)
 		return -errno;
 	if (!has_mode)
 		writing->mode = info.st_mode & 01777;

@@ -11,7 +11,6 @@
 
 #include <jansson.h>
 
-#include "cgroup.h"
 #include "connection.h"
 #include "env.h"
 #include "log.h"
@@ -19,6 +18,7 @@
 #include "memguard.h"
 #include "ops.h"
 #include "streams.h"
+#include "zone.h"
 
 #define ENTROPY_BYTES 64u
 #define MAX_GENERATION 128u
@@ -58,8 +58,14 @@ static void send_answer(uint16_t epoch, json_t *answer)
 	free(text);
 }
 
+void vial_hello_withdraw(void)
+{
+	is_confirmed = false;
+}
+
 static void refuse(uint16_t epoch, const char *error)
 {
+	is_confirmed = false;
 	vial_log("error", "hello refused: %s", error);
 	send_answer(epoch, json_pack("{s:i,s:s}", "version", VIAL_WIRE_VERSION, "error", error));
 }
@@ -158,7 +164,7 @@ static void apply_limits(json_t *hello)
 	json_int_t processes = json_integer_value(json_object_get(hello, "process_limit"));
 
 	vial_memguard_set_limit(memory_mb > 0 ? (uint64_t)memory_mb * 1024 : 0);
-	vial_cgroup_set_process_limit(processes > 0 ? (unsigned)processes : DEFAULT_PROCESS_LIMIT);
+	vial_zone_set_process_limit(processes > 0 ? (unsigned)processes : DEFAULT_PROCESS_LIMIT);
 }
 
 static void start_hooks(struct vial_resume *resume, json_t *hello, bool is_new_generation)

@@ -8,3 +8,5 @@
 
 void vial_hello_receive(const struct vial_wire_frame *frame);
 bool vial_hello_is_confirmed(void);
+/* A snapshot is about to be taken: whoever wakes from it must hear a HELLO before anything runs. */
+void vial_hello_withdraw(void);

@@ -116,6 +116,7 @@ static void look(struct vial_timer *unused, void *data)
 	uint64_t used_kb, current_limit_kb, high_kb;
 	int64_t interval_ms = MAX_INTERVAL_MS;
 
+	vial_zone_check_process_count();
 	vial_memguard_usage(&used_kb, &current_limit_kb);
 	high_kb = high_mark_kb(current_limit_kb);
 	if (current_limit_kb > 0 && used_kb >= high_kb) {

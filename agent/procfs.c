@@ -14,6 +14,9 @@
 #include <unistd.h>
 
 #include "files.h"
+#include "loop.h"
+
+#define SCAN_BUDGET_MS 500
 
 static int proc_fd = -1;
 
@@ -22,7 +25,10 @@ int vial_procfs_init(void)
 	proc_fd = open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (proc_fd < 0)
 		return -errno;
-	return umount2("/proc", MNT_DETACH) < 0 ? -errno : 0;
+	if (umount2("/proc", MNT_DETACH) < 0)
+		return -errno;
+	/* Nothing can be put in its place either: file operations would write where no program ever looks. */
+	return mount("none", "/proc", "tmpfs", MS_RDONLY | MS_NOSUID | MS_NODEV | MS_NOEXEC, "size=4k,mode=555") < 0 ? -errno : 0;
 }
 
 int vial_procfs_fd(void)
@@ -71,6 +77,7 @@ void vial_procfs_for_each(bool (*fn)(const struct vial_process *process, void *d
 {
 	int fd = openat(proc_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	DIR *directory = fd < 0 ? NULL : fdopendir(fd);
+	int64_t end_ms = vial_loop_now_ms() + SCAN_BUDGET_MS;
 	struct dirent *entry;
 
 	if (!directory) {
@@ -83,7 +90,7 @@ void vial_procfs_for_each(bool (*fn)(const struct vial_process *process, void *d
 
 		if (!isdigit((unsigned char)*entry->d_name) || vial_procfs_read(atoi(entry->d_name), &process) < 0)
 			continue;
-		if (!fn(&process, data))
+		if (!fn(&process, data) || vial_loop_now_ms() > end_ms)
 			break;
 	}
 	closedir(directory);

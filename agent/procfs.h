@@ -21,7 +21,10 @@ struct vial_process {
 };
 /* What /proc says about one process. 0 or -errno. */
 int vial_procfs_read(pid_t pid, struct vial_process *out_process);
-/* Calls `fn` for each process there is; it returns false to stop. */
+/*
+ * Calls `fn` for each process there is; it returns false to stop. Gives up after half a second: under a fork bomb every system call may take
+ * milliseconds, and the agent has others to serve.
+ */
 void vial_procfs_for_each(bool (*fn)(const struct vial_process *process, void *data), void *data);
 /* A line "name: N kB" of meminfo; 0 when it is not there. `text` is the file's content. */
 uint64_t vial_procfs_meminfo_kb(const char *text, const char *name);

@@ -4,7 +4,9 @@
  * spawn.h and zone.h describe it from outside.
  *
  * A child handle: requested → started → exited, or requested → failed. Messages of the zone's init are believed only about handles
- * in the right state. If it does not answer a request in ANSWER_TIMEOUT_MS (guest root may have stopped it), the zone is killed.
+ * in the right state. Guest root can stop or trace the init, and then nobody would hear of an exit; so while there are handles it is asked for a sign of
+ * life now and then (and continued, should it be stopped), and a zone whose init stays mute is killed. Beats are counted, not timed: a
+ * sandbox that slept for an hour has missed one beat.
  */
 #include "zone.h"
 
@@ -15,6 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -23,13 +26,20 @@
 #include "cgroup.h"
 #include "log.h"
 #include "loop.h"
+#include "procfs.h"
 #include "spawn.h"
 #include "wire/wire.h"
 #include "zoneinit.h"
 #include "zoneproto.h"
 
-#define ANSWER_TIMEOUT_MS 10000
+#define BEAT_MS 3000
+#define MAX_MISSED_BEATS 4
 #define RETRY_MS 500
+#define DEFAULT_PROCESS_LIMIT 512
+/* Beyond this times the limit nobody got by accident. */
+#define TOLERATED_EXCESS 2
+/* The cgroup allows a few more than each user may have, so that root can still run something when a user has reached the limit. */
+#define RESERVE 16
 /* How many processes may be the agent's at once: far above any process limit in use. */
 #define MAX_HANDLES 4096u
 
@@ -40,7 +50,6 @@ struct vial_child {
 	bool is_started, is_oom, is_forgotten;
 	int pending_signal;
 	bool is_pending_for_group;
-	int64_t asked_at_ms;
 	const struct vial_child_handlers *handlers;
 	void *data;
 };
@@ -50,11 +59,13 @@ static struct {
 	pid_t init_pid;
 	int socket;
 	struct vial_watch watch;
-	struct vial_timer retry, answer;
+	struct vial_timer retry, beat;
+	unsigned missed_beats;
 	struct vial_child *children;
 	unsigned child_count;
 	uint32_t last_id;
-} zone = { .socket = -1 };
+	unsigned process_limit;
+} zone = { .socket = -1, .process_limit = DEFAULT_PROCESS_LIMIT };
 
 static void start_again(struct vial_timer *timer, void *data);
 static void lose_zone(void);
@@ -173,6 +184,7 @@ static void on_report(const struct vial_zone_report *report, pid_t sender)
 {
 	struct vial_child *child = find_child(report->id);
 
+	zone.missed_beats = 0;
 	if (!child)
 		return;
 	switch (report->kind) {
@@ -260,6 +272,39 @@ static void exec_init(int socket)
 	_exit(1);
 }
 
+static void limit_one(pid_t pid)
+{
+	struct rlimit limit = { .rlim_cur = zone.process_limit, .rlim_max = zone.process_limit };
+
+	prlimit(pid, RLIMIT_NPROC, &limit, NULL);
+}
+
+static bool limit_each(const struct vial_process *process, void *data)
+{
+	if (process->pid != 1)
+		limit_one(process->pid);
+	return true;
+}
+
+void vial_zone_set_process_limit(unsigned limit)
+{
+	bool is_changed = limit != zone.process_limit;
+
+	zone.process_limit = limit;
+	vial_cgroup_set_process_limit(limit + RESERVE);
+	/* Those that run already carry the limit they were born with. */
+	if (is_changed)
+		vial_procfs_for_each(limit_each, NULL);
+}
+
+void vial_zone_check_process_count(void)
+{
+	if (vial_cgroup_process_count() <= (long)zone.process_limit * TOLERATED_EXCESS + RESERVE)
+		return;
+	vial_log("warning", "far more processes than allowed, restarting the zone");
+	lose_zone();
+}
+
 static int start_zone(void)
 {
 	struct vial_zone_request go = { 0 };
@@ -274,6 +319,8 @@ static int start_zone(void)
 		exec_init(pair[1]);
 	result = pid < 0 ? -errno : 0;
 	close(pair[1]);
+	if (pid > 0)
+		limit_one(pid);
 	if (result == 0)
 		result = vial_cgroup_add(pid);
 	if (result == 0)
@@ -312,7 +359,8 @@ static void lose_zone(void)
 		return;
 	vial_log("warning", "the zone was lost, starting a new one");
 	vial_watch_remove(&zone.watch);
-	vial_timer_clear(&zone.answer);
+	vial_timer_clear(&zone.beat);
+	zone.missed_beats = 0;
 	close(zone.socket);
 	zone.socket = -1;
 	if (zone.init_pid > 0)
@@ -362,22 +410,20 @@ int vial_zone_start(const char *program)
 
 /* --- spawning --- */
 
-static void on_no_answer(struct vial_timer *timer, void *data)
+static void beat(struct vial_timer *timer, void *data)
 {
-	int64_t now_ms = vial_loop_now_ms(), oldest_ms = INT64_MAX;
+	struct vial_zone_request ask = { 0 };
 
-	for (struct vial_child *child = zone.children; child; child = child->next) {
-		if (!child->is_started && child->asked_at_ms < oldest_ms)
-			oldest_ms = child->asked_at_ms;
-	}
-	if (oldest_ms == INT64_MAX)
+	if (!zone.children)
 		return;
-	if (now_ms - oldest_ms >= ANSWER_TIMEOUT_MS) {
+	if (zone.missed_beats++ >= MAX_MISSED_BEATS) {
 		vial_log("error", "the zone's init does not answer");
 		lose_zone();
 		return;
 	}
-	vial_timer_set(&zone.answer, oldest_ms + ANSWER_TIMEOUT_MS - now_ms, on_no_answer, NULL);
+	kill(zone.init_pid, SIGCONT);
+	(void)!send(zone.socket, &ask, sizeof(ask), MSG_DONTWAIT | MSG_NOSIGNAL);
+	vial_timer_set(&zone.beat, BEAT_MS, beat, NULL);
 }
 
 struct buffer {
@@ -517,12 +563,11 @@ int vial_spawn(const struct vial_spawn *spawn, const struct vial_child_handlers 
 	}
 	child->handlers = handlers;
 	child->data = data;
-	child->asked_at_ms = vial_loop_now_ms();
 	child->next = zone.children;
 	zone.children = child;
 	zone.child_count++;
-	if (!zone.answer.is_set)
-		vial_timer_set(&zone.answer, ANSWER_TIMEOUT_MS, on_no_answer, NULL);
+	if (!zone.beat.is_set)
+		vial_timer_set(&zone.beat, BEAT_MS, beat, NULL);
 	*out_child = child;
 	return 0;
 }

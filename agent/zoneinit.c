@@ -358,6 +358,8 @@ static bool receive_request(void)
 	}
 	if ((size_t)size >= sizeof(*request) && request->id != 0)
 		handle(request, (size_t)size, fds, fd_count);
+	else
+		report(&(struct vial_zone_report){ .kind = VIAL_ZONE_ALIVE });
 	for (int i = 0; i < fd_count; i++)
 		close(fds[i]);
 	return true;

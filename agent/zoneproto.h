@@ -13,7 +13,7 @@
 
 /* Agent to init. Followed by group_count gid_t, then cwd, argv and env as NUL-ended strings. */
 struct vial_zone_request {
-	uint32_t id; /* 0: only a go-ahead, sent once when the init has been put in its cgroup */
+	uint32_t id; /* 0: nothing to start; the first is the go-ahead (init is in its cgroup now), later ones ask for ALIVE */
 	uint32_t uid, gid;
 	uint32_t group_count;
 	uint32_t argument_count, env_count;
@@ -29,6 +29,7 @@ enum vial_zone_kind {
 	VIAL_ZONE_STARTED,   /* from init: exec has succeeded */
 	VIAL_ZONE_FAILED,    /* from init: stage and error */
 	VIAL_ZONE_EXITED,    /* from init: wait status and usage */
+	VIAL_ZONE_ALIVE,     /* from init: an answer to a request 0 */
 };
 
 struct vial_zone_report {

@@ -48,6 +48,7 @@ class Stream:
         self.frames_in = queue.Queue()
         self.send_credit = INITIAL_CREDIT
         self.credit_changed = threading.Condition()
+        self.is_closed = False
         self.auto_credit = True
         self.pending_event = b""
         self.received_bytes = 0
@@ -102,8 +103,10 @@ class Stream:
         view = memoryview(data)
         while view:
             with self.credit_changed:
-                if not self.credit_changed.wait_for(lambda: self.send_credit > 0, timeout=30):
+                if not self.credit_changed.wait_for(lambda: self.send_credit > 0 or self.is_closed, timeout=30):
                     raise TimeoutError("no credit from the agent")
+                if self.is_closed:
+                    return
                 size = min(len(view), MAX_PAYLOAD, self.send_credit)
                 self.send_credit -= size
             self.wire.send(self.number, DATA, view[:size], channel)
@@ -215,6 +218,9 @@ class Wire:
                 raise Gone(f"stream {number}: {stream.received_bytes} bytes, {stream.granted_bytes} granted")
         stream.frames_in.put((kind, channel, payload))
         if kind == CLOSE:
+            with stream.credit_changed:
+                stream.is_closed = True
+                stream.credit_changed.notify_all()
             del self.streams[(epoch, number)]
 
     def open(self, op, **fields):
@@ -333,7 +339,7 @@ class Sandbox:
             return file.read()
 
     def hello(self, generation=None, timeout=30, **fields):
-        self.generation = generation or secrets.token_hex(8)
+        self.generation = secrets.token_hex(8) if generation is None else generation
         body = {
             "version": 1, "generation": self.generation, "sandbox_id": "sb" + self.generation, "hostname": "box-" + self.generation[:8],
             "wall_clock_ns": str(time.time_ns()), "entropy": secrets.token_hex(64), "env": {}, "memory_limit_mb": 0,

@@ -1,0 +1,225 @@
+# SPDX-License-Identifier: Apache-2.0
+"""File operations, with the asked user's rights."""
+import hashlib
+import os
+import time
+
+import pytest
+
+from wireclient import WireError
+
+
+def code_of(box, op, **fields):
+    stream = box.open(op, **fields)
+    if op == "fs.write":
+        stream.send_eof()
+    return stream.collect().result["code"]
+
+
+def test_what_is_written_is_read(box):
+    for size in (0, 1, 4096, 262144, 262145, 3000000):
+        data = os.urandom(size)
+        assert box.write(f"sizes/{size}", data) == {"ok": True, "bytes": size, "path": f"/workspace/sizes/{size}"}
+        answer = box.call("fs.read", path=f"sizes/{size}")
+        assert answer.main == data and answer.events[0]["size"] == size and answer.result["bytes"] == size
+
+
+def test_a_big_file_both_ways(fresh):
+    box = fresh(disk_mb=1024)
+    data = os.urandom(1 << 20) * 256
+    started = time.monotonic()
+    box.write("/tmp/big", data)
+    written = time.monotonic()
+    back = box.read("/tmp/big")
+    done = time.monotonic()
+    assert hashlib.sha256(back).digest() == hashlib.sha256(data).digest()
+    print(f"up {256 / (written - started):.0f} MB/s, down {256 / (done - written):.0f} MB/s through a client in Python")
+
+
+def test_a_part_of_a_file(box):
+    box.write("part", b"0123456789")
+    assert box.read("part", offset=3, length=4) == b"3456"
+    assert box.read("part", offset=8) == b"89"
+    assert box.read("part", offset=100) == b""
+    assert box.read("part", length=0) == b""
+
+
+def test_a_cancelled_upload_changes_nothing(box):
+    box.write("keep", b"old")
+    stream = box.open("fs.write", path="keep")
+    stream.send_data(b"new" * 100000)
+    stream.cancel()
+    assert not stream.collect().result["ok"]
+    assert box.read("keep") == b"old"
+    assert box.run("ls -A | grep -c vial- || true").stdout.strip() == "0"
+
+
+def test_an_existing_file_keeps_mode_and_owner(box):
+    box.run("echo x > shared; chmod 666 shared; chown root:root shared", user="root", cwd="/workspace")
+    box.write("shared", b"mine")
+    entry = box.call("fs.stat", path="shared").result["entry"]
+    assert entry["mode"] == "0666" and entry["user"] == "root" and box.read("shared") == b"mine"
+    box.write("shared", b"run", mode="0755")
+    assert box.call("fs.stat", path="shared").result["entry"]["mode"] == "0755"
+
+
+def test_append(box):
+    box.write("log", b"one\n")
+    box.write("log", b"two\n", append=True)
+    assert box.read("log") == b"one\ntwo\n"
+
+
+def test_a_link_is_written_through(box):
+    box.write("real", b"1")
+    box.run("ln -sf real link")
+    box.write("link", b"2")
+    assert box.read("real") == b"2"
+    entry = box.call("fs.stat", path="link").result["entry"]
+    assert entry["type"] == "symlink" and entry["target"] == "real" and entry["size"] == 1
+
+
+def test_rights_are_the_users(box):
+    box.run("mkdir -p /root/secret; echo x > /root/secret/f; echo y > /workspace/locked; chmod 600 /workspace/locked; "
+            "chown root /workspace/locked", user="root")
+    assert code_of(box, "fs.read", path="/root/secret/f") == "denied"
+    assert code_of(box, "fs.read", path="locked") == "denied"
+    assert code_of(box, "fs.write", path="locked") == "denied"
+    assert code_of(box, "fs.write", path="/etc/passwd") == "denied"
+    assert code_of(box, "fs.write", path="/etc/new") == "denied"
+    assert code_of(box, "fs.list", path="/root") == "denied"
+    assert code_of(box, "fs.mkdir", path="/etc/x") == "denied"
+    assert code_of(box, "fs.remove", path="/etc/passwd") == "denied"
+    assert code_of(box, "fs.move", path="/etc/passwd", to="/workspace/p") == "denied"
+    assert code_of(box, "fs.watch", path="/root") == "denied"
+    assert box.read("/root/secret/f", user="root") == b"x\n"
+    box.write("/etc/new", b"z", user="root")
+    assert box.call("fs.stat", path="/etc/new").result["entry"]["user"] == "root"
+
+
+def test_a_link_does_not_lend_rights(box):
+    box.run("ln -sf /root/secret/f peek; ln -sf /etc/shadow shadow")
+    assert code_of(box, "fs.read", path="peek") == "denied"
+    assert code_of(box, "fs.read", path="shadow") == "denied"
+
+
+def test_only_regular_files_are_streamed(box):
+    box.run("mkfifo pipe; python3 -c \"import socket; socket.socket(socket.AF_UNIX).bind('sock')\"")
+    for path in ("pipe", "sock", "/dev/zero", "/dev/tty"):
+        assert code_of(box, "fs.read", path=path) == "invalid", path
+        assert code_of(box, "fs.write", path=path) == "invalid", path
+    assert code_of(box, "fs.read", path="/workspace") == "conflict"
+    assert code_of(box, "fs.write", path="/workspace") == "conflict"
+    assert box.wire.ping() == b"x"
+
+
+def test_proc_is_out_of_reach(box):
+    for path in ("/proc/1/environ", "/proc", "/proc/self/fd/0", "/./proc//self/mem"):
+        assert code_of(box, "fs.read", path=path) == "denied"
+    box.run("ln -sf /proc/self/fd/1 way; ln -sf /proc/1 one")
+    assert code_of(box, "fs.read", path="way") == "not_found"
+    assert code_of(box, "fs.list", path="one") == "not_found"
+    assert code_of(box, "fs.read", path="one/environ", user="root") == "not_found"
+    assert code_of(box, "fs.write", path="/workspace/../proc/self/comm", user="root") in ("denied", "not_found")
+
+
+def test_errors_carry_the_right_code(box):
+    box.write("file", b"x")
+    box.call("fs.mkdir", path="full/below")
+    assert code_of(box, "fs.read", path="missing") == "not_found"
+    assert code_of(box, "fs.stat", path="missing/below") == "not_found"
+    assert code_of(box, "fs.stat", path="file/below") == "not_found"
+    assert code_of(box, "fs.write", path="file/below") == "conflict"
+    assert code_of(box, "fs.list", path="file") == "conflict"
+    assert code_of(box, "fs.remove", path="full") == "conflict"
+    assert code_of(box, "fs.mkdir", path="file") == "conflict"
+    assert code_of(box, "fs.remove", path="missing") == "not_found"
+    assert code_of(box, "fs.move", path="missing", to="x") == "not_found"
+    assert code_of(box, "fs.read", path="") == "invalid"
+    assert code_of(box, "fs.read", path="x" * 5000) == "invalid"
+    assert code_of(box, "fs.read", path="x" * 300) == "invalid"
+    assert code_of(box, "fs.write", path="m", mode="9999") == "invalid"
+    assert code_of(box, "fs.list", path=".", depth=0) == "invalid"
+    assert code_of(box, "fs.read", path="file", offset=-1) == "invalid"
+    assert code_of(box, "fs.read", path="file", user="ghost") == "invalid"
+
+
+def test_listing_a_tree(box):
+    box.run("rm -rf tree; mkdir -p tree/a/b; touch tree/f tree/a/g tree/a/b/h; ln -s .. tree/a/up")
+    entries = [entry for event in box.call("fs.list", path="tree", depth=3).events for entry in event["entries"]]
+    assert sorted(entry["path"] for entry in entries) == [
+        "/workspace/tree/a", "/workspace/tree/a/b", "/workspace/tree/a/b/h", "/workspace/tree/a/g", "/workspace/tree/a/up",
+        "/workspace/tree/f"]
+    one = [entry["name"] for event in box.call("fs.list", path="tree").events for entry in event["entries"]]
+    assert sorted(one) == ["a", "f"]
+
+
+def test_a_directory_of_ten_thousand_lists_and_goes(box):
+    box.run("mkdir many; cd many; seq 10000 | xargs touch")
+    names = {entry["name"] for event in box.call("fs.list", path="many").events for entry in event["entries"]}
+    assert len(names) == 10000
+    box.call("fs.remove", path="many", recursive=True)
+    assert code_of(box, "fs.stat", path="many") == "not_found"
+
+
+def test_names_that_are_not_utf8_do_not_break_a_listing(box):
+    box.run("mkdir -p odd; touch $'odd/bad\\xff' 'odd/good' $'odd/new\\nline'")
+    names = {entry["name"] for event in box.call("fs.list", path="odd").events for entry in event["entries"]}
+    assert names == {"bad\ufffd", "good", "new\nline"}
+
+
+def test_move_and_mkdir(box):
+    box.write("from", b"data")
+    assert box.call("fs.move", path="from", to="deep/er/to").result["path"] == "/workspace/deep/er/to"
+    assert box.read("deep/er/to") == b"data"
+    box.call("fs.mkdir", path="made/here", mode="0700")
+    box.call("fs.mkdir", path="made/here")
+    assert box.call("fs.stat", path="made/here").result["entry"]["mode"] == "0700"
+
+
+def test_remove_does_not_follow_links(box):
+    box.run("mkdir -p victim outer; touch victim/keep; ln -s /workspace/victim outer/link")
+    box.call("fs.remove", path="outer", recursive=True)
+    assert box.call("fs.stat", path="victim/keep")
+
+
+def test_a_full_disk_is_no_space_and_passes(fresh):
+    box = fresh(disk_mb=64)
+    with pytest.raises(WireError) as problem:
+        box.write("/workspace/huge", bytes(100 << 20))
+    assert problem.value.code == "no_space"
+    assert box.run("ls -A /workspace").stdout == ""
+    answer = box.run("head -c 200000000 /dev/zero > fill; ls -l fill | awk '{print $5}'")
+    assert "No space left" in answer.stderr and int(answer.stdout) < 70_000_000
+    with pytest.raises(WireError) as problem:
+        box.write("more", bytes(1 << 20))
+    assert problem.value.code == "no_space"
+    assert box.read("fill", length=10) == bytes(10)
+    assert "error" not in box.hello(generation="other")  # a full disk does not keep it from waking
+    box.call("fs.remove", path="fill")
+    box.write("again", b"ok")
+
+
+def test_watch_tells_what_happens(box):
+    box.run("rm -rf w; mkdir w")
+    watch = box.open("fs.watch", path="w", recursive=True)
+    assert watch.next_event()["event"] == "watching"
+    box.run("cd w; echo 1 > a; mv a b; mkdir -p d/e; echo 2 > d/e/f; rm b", timeout=30)
+    time.sleep(0.5)
+    watch.cancel()
+    events = watch.collect().ok().events
+    seen = [(event["event"], event["path"].removeprefix("/workspace/w/")) for event in events]
+    for expected in (("create", "a"), ("modify", "a"), ("move", "b"), ("create", "d"), ("create", "d/e"), ("create", "d/e/f"), ("delete", "b")):
+        assert expected in seen, (expected, seen)
+    assert [event["from"] for event in events if event["event"] == "move"] == ["/workspace/w/a"]
+
+
+def test_a_watch_nobody_reads_stalls_nobody(box):
+    box.run("rm -rf w2; mkdir w2")
+    watch = box.open("fs.watch", path="w2")
+    watch.auto_credit = False
+    box.run("cd w2; for i in $(seq 3); do seq 4000 | xargs touch; seq 4000 | xargs rm; done", timeout=60)
+    assert box.run(argv=["echo", "ok"]).stdout == "ok\n"
+    watch.auto_credit = True
+    watch.grant(8 << 20)
+    watch.cancel()
+    watch.collect()

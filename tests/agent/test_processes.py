@@ -1,0 +1,129 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Background processes: list, attach, signal, stdin."""
+import time
+
+import pytest
+
+from wireclient import WireError
+
+
+def listed(box, pid):
+    return [process for process in box.call("proc.list").result["processes"] if process["pid"] == pid][0]
+
+
+def test_a_background_process_answers_at_once_and_is_listed(box):
+    started = time.monotonic()
+    pid = box.run("sleep 30", background=True, cwd="/tmp").result["pid"]
+    assert time.monotonic() - started < 5
+    entry = listed(box, pid)
+    assert entry["state"] == "running" and entry["background"] and entry["user"] == "user" and entry["cwd"] == "/tmp"
+    assert entry["cmd"] == "sleep 30" and abs(entry["started_at_ms"] / 1000 - time.time()) < 10
+    box.call("proc.signal", pid=pid, signal="TERM")
+    time.sleep(0.3)
+    entry = listed(box, pid)
+    assert entry["state"] == "exited" and entry["exit_code"] == 143
+    with pytest.raises(WireError) as problem:
+        box.call("proc.signal", pid=pid, signal="TERM")
+    assert problem.value.code == "not_found"
+
+
+def test_attach_gives_the_past_then_the_present_then_the_end(box):
+    pid = box.run("echo past; echo oops >&2; sleep 1; echo present; exit 4", background=True).result["pid"]
+    time.sleep(0.3)
+    answer = box.open("proc.attach", pid=pid).collect()
+    assert answer.stdout == "past\npresent\n" and answer.stderr == "oops\n" and answer.result["exit_code"] == 4
+    again = box.open("proc.attach", pid=pid).collect()
+    assert again.stdout == "past\npresent\n" and again.result["exit_code"] == 4
+
+
+def test_two_may_attach_and_detaching_hurts_nobody(box):
+    pid = box.run("for i in $(seq 40); do echo $i; sleep 0.05; done", background=True).result["pid"]
+    first, second = box.open("proc.attach", pid=pid), box.open("proc.attach", pid=pid)
+    first.next_event()
+    first.cancel()
+    assert first.collect().result["detached"]
+    assert second.collect().stdout.split() == [str(i) for i in range(1, 41)]
+
+
+def test_the_ring_keeps_the_last_mebibyte(box):
+    pid = box.run("seq 1 500000", background=True).result["pid"]
+    time.sleep(2)
+    text = box.open("proc.attach", pid=pid).collect().stdout
+    assert 900_000 < len(text) <= 1 << 20
+    numbers = text.split("\n")[1:-1]
+    assert numbers[-1] == "500000" and len(numbers) == 500000 - int(numbers[0]) + 1
+
+
+def test_an_attached_reader_without_credit_does_not_hold_the_process(box):
+    pid = box.run("seq 1 2000000; touch /tmp/finished", background=True).result["pid"]
+    slow = box.open("proc.attach", pid=pid)
+    slow.auto_credit = False
+    deadline = time.monotonic() + 20
+    while time.monotonic() < deadline and not box.open("fs.stat", path="/tmp/finished").collect().result["ok"]:
+        time.sleep(0.2)
+    assert box.call("fs.stat", path="/tmp/finished")
+    slow.auto_credit = True
+    slow.grant(4 << 20)
+    assert slow.collect().stdout.rstrip().endswith("2000000")
+
+
+def test_stdin_can_be_fed_in_turns_and_closed(box):
+    pid = box.run(argv=["cat"], background=True, stdin=True).result["pid"]
+    for text, closes in ((b"one\n", False), (b"two\n", True)):
+        stream = box.open("proc.stdin", pid=pid, close=closes)
+        stream.send_data(text)
+        stream.send_eof()
+        assert stream.collect().result["bytes"] == 4
+    answer = box.open("proc.attach", pid=pid).collect()
+    assert answer.stdout == "one\ntwo\n" and answer.result["exit_code"] == 0
+    with pytest.raises(WireError) as problem:
+        box.call("proc.stdin", pid=pid)
+    assert problem.value.code == "conflict"
+
+
+def test_only_one_writes_to_stdin_at_a_time(box):
+    pid = box.run(argv=["cat"], background=True, stdin=True).result["pid"]
+    first = box.open("proc.stdin", pid=pid)
+    with pytest.raises(WireError) as problem:
+        box.call("proc.stdin", pid=pid)
+    assert problem.value.code == "conflict"
+    first.cancel()
+    first.collect()
+    box.call("proc.signal", pid=pid, signal=9)
+
+
+def test_unknown_pids_and_signals(box):
+    for op in ("proc.attach", "proc.signal", "proc.stdin"):
+        assert box.open(op, pid=31000).collect().result["code"] == "not_found"
+    pid = box.run("sleep 5", background=True).result["pid"]
+    assert box.open("proc.signal", pid=pid, signal="NOPE").collect().result["code"] == "invalid"
+    box.call("proc.signal", pid=pid, signal="sigkill")
+
+
+def test_a_background_command_that_does_not_exist_is_an_error(box):
+    assert box.open("exec", argv=["no-such"], background=True).collect().result["code"] == "not_found"
+
+
+def test_a_background_process_obeys_its_timeout(box):
+    pid = box.run("sleep 100", background=True, timeout_ms=300).result["pid"]
+    result = box.open("proc.attach", pid=pid).collect(10).result
+    assert result["timed_out"]
+
+
+def test_only_the_last_exited_are_remembered(box):
+    for _ in range(70):
+        box.run(argv=["true"])
+    exited = [process for process in box.call("proc.list").result["processes"] if process["state"] == "exited"]
+    assert 60 <= len(exited) <= 64
+
+
+def test_orphans_are_reaped(box):
+    box.run("for i in $(seq 20); do (sleep 0.1 &) ; done")
+    time.sleep(1)
+    assert box.run("ps -e -o stat= | grep -c Z || true").stdout.strip() == "0"
+
+
+def test_metrics(box):
+    metrics = box.call("metrics").result
+    assert metrics["cpu_ms"] > 0 and metrics["memory_used_kb"] > 0 and metrics["memory_limit_kb"] > metrics["memory_used_kb"]
+    assert 0 < metrics["disk_used_kb"] < metrics["disk_total_kb"] and len(metrics["load"]) == 3
