@@ -16,8 +16,11 @@
 #include "api/routes.h"
 #include "http/server.h"
 #include "service/app.h"
+#include "service/manifest.h"
+#include "service/pool.h"
 #include "service/sandbox.h"
 #include "service/select.h"
+#include "service/snapshot.h"
 #include "service/template.h"
 #include "util/fd.h"
 #include "util/log.h"
@@ -97,8 +100,14 @@ static gboolean open_parts(Daemon *daemon, GError **error)
 	app->engine = vial_engine_select(app->config, tag, (char **)&app->engine_reason, error);
 	if (!app->engine)
 		return FALSE;
+	app->manifests = vial_manifests_open(app->config->data_dir, app->engine->ops->name, app->engine->ops->version(app->engine), error);
+	if (!app->manifests)
+		return FALSE;
 	app->templates = vial_templates_load(app, error);
 	if (!app->templates)
+		return FALSE;
+	app->snapshots = vial_snapshots_load(app, error);
+	if (!app->snapshots)
 		return FALSE;
 	app->sandboxes = vial_sandboxes_new(app);
 	return TRUE;
@@ -109,9 +118,12 @@ static void close_parts(Daemon *daemon)
 	VialApp *app = &daemon->app;
 
 	vial_server_free(app->server);
-	vial_sandboxes_free(app->sandboxes);
 	vial_worker_shutdown();
+	vial_pool_free(app->pool);
+	vial_sandboxes_free(app->sandboxes);
+	vial_snapshots_free(app->snapshots);
 	vial_templates_free(app->templates);
+	vial_manifests_free(app->manifests);
 	vial_engine_free(app->engine);
 	vial_keys_free(app->keys);
 	vial_store_close(app->store);
@@ -131,6 +143,7 @@ static void on_baked(guint failures, gpointer data)
 	Daemon *daemon = data;
 	const char *url = vial_server_url(daemon->app.server);
 
+	daemon->app.pool = vial_pool_new(&daemon->app);
 	g_print("\nVial is ready at %s  (engine: %s)\n", url, daemon->app.engine_reason);
 	g_print("  the key is in %s\n", vial_keys_admin_file(daemon->app.keys));
 	g_print("  try:  curl -s -H \"Authorization: Bearer $(cat %s)\" -d '{}' %s/v1/sandboxes\n", vial_keys_admin_file(daemon->app.keys), url);
@@ -172,6 +185,15 @@ static void on_adopted(guint adopted, guint reaped, gpointer data)
 		return;
 	}
 	vial_templates_bake(&daemon->app, on_baked, daemon);
+}
+
+/* From the loop, so that whatever fails can stop it. */
+static gboolean on_start(gpointer data)
+{
+	Daemon *daemon = data;
+
+	vial_sandboxes_adopt(&daemon->app, on_adopted, daemon);
+	return G_SOURCE_REMOVE;
 }
 
 /* Stopping */
@@ -258,7 +280,7 @@ static int serve(const VialConfig *config)
 	if (open_parts(&daemon, &error)) {
 		g_unix_signal_add(SIGTERM, on_sigterm, &daemon);
 		g_unix_signal_add(SIGINT, on_sigint, &daemon);
-		vial_sandboxes_adopt(&daemon.app, on_adopted, &daemon);
+		g_idle_add(on_start, &daemon);
 		g_main_loop_run(daemon.loop);
 	} else {
 		daemon.exit_status = complain(error);

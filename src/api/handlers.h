@@ -18,6 +18,18 @@ void vial_api_sandbox_delete(VialRequest *request);
 void vial_api_lifecycle_get(VialRequest *request);
 void vial_api_lifecycle_patch(VialRequest *request);
 
+void vial_api_pause(VialRequest *request);
+void vial_api_resume(VialRequest *request);
+void vial_api_hibernate(VialRequest *request);
+void vial_api_wake(VialRequest *request);
+void vial_api_snapshot_take(VialRequest *request);
+void vial_api_snapshot_list(VialRequest *request);
+void vial_api_snapshot_get(VialRequest *request);
+void vial_api_snapshot_delete(VialRequest *request);
+void vial_api_fork(VialRequest *request);
+void vial_api_fork_tree(VialRequest *request);
+void vial_api_promote(VialRequest *request);
+
 void vial_api_exec(VialRequest *request);
 void vial_api_exec_stream(VialRequest *request);
 void vial_api_process_list(VialRequest *request);
@@ -26,6 +38,8 @@ void vial_api_process_stdin(VialRequest *request);
 void vial_api_process_attach(VialRequest *request);
 void vial_api_port_list(VialRequest *request);
 void vial_api_port_proxy(VialRequest *request);
+void vial_api_port_preview(VialRequest *request);
+void vial_api_preview_create(VialRequest *request);
 void vial_api_pty(VialRequest *request);
 void vial_api_logs(VialRequest *request);
 void vial_api_metrics(VialRequest *request);

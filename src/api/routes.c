@@ -25,6 +25,18 @@ const VialRoute vial_routes[] = {
 	{ "GET", SANDBOX "/lifecycle", vial_api_lifecycle_get, 0, 0 },
 	{ "PATCH", SANDBOX "/lifecycle", vial_api_lifecycle_patch, 0, 0 },
 
+	{ "POST", SANDBOX "/pause", vial_api_pause, 0, 0 },
+	{ "POST", SANDBOX "/resume", vial_api_resume, 0, 0 },
+	{ "POST", SANDBOX "/hibernate", vial_api_hibernate, 0, 0 },
+	{ "POST", SANDBOX "/wake", vial_api_wake, 0, 0 },
+	{ "POST", SANDBOX "/snapshots", vial_api_snapshot_take, 0, 0 },
+	{ "POST", SANDBOX "/fork", vial_api_fork, 0, 0 },
+	{ "POST", SANDBOX "/fork-tree", vial_api_fork_tree, 0, 0 },
+	{ "POST", SANDBOX "/promote", vial_api_promote, 0, 0 },
+	{ "GET", "/v1/snapshots", vial_api_snapshot_list, 0, 0 },
+	{ "GET", "/v1/snapshots/{snapshot}", vial_api_snapshot_get, 0, 0 },
+	{ "DELETE", "/v1/snapshots/{snapshot}", vial_api_snapshot_delete, 0, 0 },
+
 	{ "POST", SANDBOX "/exec", vial_api_exec, 0, 0 },
 	{ "POST", SANDBOX "/exec/stream", vial_api_exec_stream, 0, 0 },
 	{ "GET", SANDBOX "/processes", vial_api_process_list, 0, 0 },
@@ -34,6 +46,7 @@ const VialRoute vial_routes[] = {
 	{ "GET", SANDBOX "/ports", vial_api_port_list, 0, 0 },
 	{ "ANY", SANDBOX "/ports/{port}", vial_api_port_proxy, PROXY, 0 },
 	{ "ANY", SANDBOX "/ports/{port}/{path...}", vial_api_port_proxy, PROXY, 0 },
+	{ "POST", SANDBOX "/previews", vial_api_preview_create, 0, 0 },
 	{ "GET", SANDBOX "/pty", vial_api_pty, VIAL_ROUTE_UPGRADE, 0 },
 	{ "GET", SANDBOX "/logs", vial_api_logs, 0, 0 },
 	{ "GET", SANDBOX "/metrics", vial_api_metrics, 0, 0 },
@@ -58,6 +71,7 @@ const VialRoute vial_routes[] = {
 	{ "POST", CONTEXT "/run/stream", vial_api_run_stream, 0, 0 },
 };
 
-const VialRoute vial_host_route = { "ANY", "/", vial_api_port_proxy, PROXY, 0 };
+/* Public: it takes a token besides the key, and judges both itself. */
+const VialRoute vial_host_route = { "ANY", "/", vial_api_port_preview, PROXY | VIAL_ROUTE_PUBLIC, 0 };
 
 const gsize vial_n_routes = G_N_ELEMENTS(vial_routes);

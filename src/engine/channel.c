@@ -25,6 +25,7 @@ static void channel_unref(VialChannel *channel)
 	g_hash_table_unref(channel->streams);
 	g_hash_table_unref(channel->host_calls);
 	g_queue_clear_full(&channel->outgoing, (GDestroyNotify)g_bytes_unref);
+	g_queue_clear_full(&channel->held, (GDestroyNotify)g_bytes_unref);
 	g_free(channel);
 }
 
@@ -115,6 +116,14 @@ void vial_channel_send(VialChannel *channel, guint32 stream, enum vial_wire_type
 	if (channel->fd < 0)
 		return;
 	vial_wire_header_encode(&frame, header);
+	if (channel->is_held && stream != VIAL_WIRE_STREAM_CONNECTION && stream != VIAL_WIRE_STREAM_HOST) {
+		rest = g_malloc(total);
+		memcpy(rest, header, sizeof header);
+		if (size > 0)
+			memcpy(rest + sizeof header, payload, size);
+		g_queue_push_tail(&channel->held, g_bytes_new_take(rest, total));
+		return;
+	}
 	if (g_queue_is_empty(&channel->outgoing)) {
 		ssize_t result = writev(channel->fd, parts, 2);
 
@@ -133,6 +142,19 @@ void vial_channel_send(VialChannel *channel, guint32 stream, enum vial_wire_type
 	}
 	g_queue_push_tail(&channel->outgoing, g_bytes_new_take(rest, total - written));
 	if (!channel->write_watch)
+		channel->write_watch = g_unix_fd_add(channel->fd, G_IO_OUT, on_writable, channel);
+}
+
+void vial_channel_hold(VialChannel *channel, gboolean is_held)
+{
+	GBytes *frame;
+
+	channel->is_held = is_held;
+	if (is_held || channel->fd < 0)
+		return;
+	while ((frame = g_queue_pop_head(&channel->held)))
+		g_queue_push_tail(&channel->outgoing, frame);
+	if (!g_queue_is_empty(&channel->outgoing) && !channel->write_watch)
 		channel->write_watch = g_unix_fd_add(channel->fd, G_IO_OUT, on_writable, channel);
 }
 
@@ -252,6 +274,7 @@ VialChannel *vial_channel_new(int fd, const VialChannelEvents *events, gpointer 
 	channel->streams = g_hash_table_new(NULL, NULL);
 	channel->host_calls = g_hash_table_new(NULL, NULL);
 	g_queue_init(&channel->outgoing);
+	g_queue_init(&channel->held);
 	if (vial_wire_reader_init(&channel->reader) < 0)
 		g_error("out of memory");
 	g_unix_set_fd_nonblocking(fd, TRUE, NULL);

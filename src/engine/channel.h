@@ -29,6 +29,11 @@ guint vial_channel_open_streams(const VialChannel *channel);
 
 void vial_channel_send_hello(VialChannel *channel, json_t *message); /* consumes message */
 void vial_channel_send_freeze(VialChannel *channel);
+/*
+ * Between FREEZE and the HELLO that ends it nothing else may reach the agent, or the checkpoint would have half a frame in
+ * it: while held, streams' frames wait here (credit bounds them).
+ */
+void vial_channel_hold(VialChannel *channel, gboolean is_held);
 
 /* Called once with the answer, or with an error; `result` is borrowed. */
 typedef void (*VialCallDone)(json_t *result, const GError *error, gpointer data);

@@ -17,6 +17,8 @@ struct VialChannel {
 	struct vial_wire_reader reader;
 	GQueue outgoing; /* GBytes */
 	gsize head_offset;
+	gboolean is_held;
+	GQueue held; /* GBytes, whole frames of streams */
 	guint32 next_stream;
 	guint next_tag;
 	GHashTable *streams;    /* id -> VialStream, not owned */

@@ -6,10 +6,12 @@
 #include <string.h>
 
 #include "service/boot.h"
+#include "service/freeze.h"
 #include "service/sandbox_private.h"
 #include "util/id.h"
 #include "util/log.h"
-#include "util/time.h"
+#include "util/tree.h"
+#include "util/worker.h"
 
 typedef struct {
 	VialApp *app;
@@ -23,6 +25,7 @@ typedef struct {
 typedef struct {
 	Adoption *adoption;
 	VialSandbox *sandbox;
+	gboolean may_sleep; /* it was on the way into or out of hibernation */
 } Candidate;
 
 static void one_less(Adoption *adoption)
@@ -33,15 +36,57 @@ static void one_less(Adoption *adoption)
 	g_free(adoption);
 }
 
+/* A guest that is gone but has a sealed image of itself is asleep, not dead. */
+static gboolean has_image(VialSandbox *sandbox)
+{
+	g_autofree char *image = vial_hibernation_dir(sandbox->app, sandbox->id);
+
+	return g_file_test(image, G_FILE_TEST_IS_DIR);
+}
+
 static void on_lost_swept(const char *reason, gpointer data)
 {
 	g_autofree Candidate *candidate = data;
 	VialSandbox *sandbox = candidate->sandbox;
 
+	if (candidate->may_sleep && has_image(sandbox)) {
+		sandbox->state = VIAL_STATE_HIBERNATED;
+		vial_sandbox_store(sandbox);
+		one_less(candidate->adoption);
+		return;
+	}
 	vial_sandbox_set_state(sandbox, VIAL_STATE_FAILED, sandbox->reason ? sandbox->reason : reason);
 	vial_sandbox_store(sandbox);
 	candidate->adoption->reaped++;
 	one_less(candidate->adoption);
+}
+
+static void remove_image(gpointer path)
+{
+	vial_tree_remove(path);
+}
+
+static void lose(Candidate *candidate)
+{
+	vial_sweep(candidate->sandbox->app, candidate->sandbox->host_id, on_lost_swept, candidate);
+}
+
+/* The last viald may have died while the guest was frozen: a HELLO of its own generation lets it go on, and proves it well. */
+static void on_thawed(const GError *error, gpointer data)
+{
+	Candidate *candidate = data;
+	VialSandbox *sandbox = candidate->sandbox;
+
+	if (error) {
+		candidate->adoption->reaped++; /* freeze.c has ended it */
+	} else {
+		vial_log_info("sandbox", "adopted", "sandbox_id", sandbox->id);
+		candidate->adoption->adopted++;
+		vial_worker_run(remove_image, g_free, vial_hibernation_dir(sandbox->app, sandbox->id));
+		vial_sandbox_store(sandbox);
+	}
+	one_less(candidate->adoption);
+	g_free(candidate);
 }
 
 static void on_adopted(VialInstance *instance, GError *error, gpointer data)
@@ -50,28 +95,26 @@ static void on_adopted(VialInstance *instance, GError *error, gpointer data)
 	VialSandbox *sandbox = candidate->sandbox;
 	const char *state = instance ? vial_instance_state(instance) : NULL;
 
-	if (state && (strcmp(state, "running") == 0 || strcmp(state, "paused") == 0)) {
-		gboolean is_paused = strcmp(state, "paused") == 0;
-
+	if (state && strcmp(state, "running") == 0) {
 		vial_sandbox_set_running(sandbox, instance);
-		if (is_paused)
-			vial_sandbox_set_state(sandbox, VIAL_STATE_PAUSED, NULL);
-		vial_log_info("sandbox", "adopted", "sandbox_id", sandbox->id);
-		candidate->adoption->adopted++;
-		one_less(candidate->adoption);
-		g_free(candidate);
-		return;
+		return vial_thaw(sandbox, on_thawed, candidate);
+	}
+	if (state && strcmp(state, "paused") == 0) {
+		vial_sandbox_set_running(sandbox, instance);
+		vial_sandbox_set_state(sandbox, VIAL_STATE_PAUSED, NULL);
+		return on_thawed(NULL, candidate);
 	}
 	if (instance) {
 		vial_instance_stop(instance);
 		vial_instance_free(instance);
 	}
-	vial_sweep(sandbox->app, sandbox->id, sandbox->dir, TRUE, on_lost_swept, candidate);
+	lose(candidate);
 }
 
 static void adopt_one(Adoption *adoption, const VialSandboxRecord *record)
 {
 	VialSandbox *sandbox = vial_sandbox_from_record(adoption->app, record);
+	g_autofree char *dir = NULL;
 	Candidate *candidate;
 
 	if (sandbox->state == VIAL_STATE_FAILED || sandbox->state == VIAL_STATE_HIBERNATED)
@@ -82,11 +125,12 @@ static void adopt_one(Adoption *adoption, const VialSandboxRecord *record)
 	adoption->pending++;
 	if (sandbox->state == VIAL_STATE_CREATING) {
 		sandbox->reason = g_strdup("interrupted: viald stopped while the sandbox was being made");
-		vial_sweep(sandbox->app, sandbox->id, sandbox->dir, TRUE, on_lost_swept, candidate);
-		return;
+		return lose(candidate);
 	}
+	candidate->may_sleep = sandbox->state == VIAL_STATE_HIBERNATING || sandbox->state == VIAL_STATE_WAKING;
 	sandbox->state = VIAL_STATE_RUNNING;
-	vial_instance_adopt(adoption->app->engine, sandbox->id, sandbox->dir, on_adopted, candidate);
+	dir = vial_host_dir(adoption->app, sandbox->host_id);
+	vial_instance_adopt(adoption->app->engine, sandbox->host_id, dir, on_adopted, candidate);
 }
 
 static void on_orphan_swept(const char *reason, gpointer data)
@@ -97,16 +141,13 @@ static void on_orphan_swept(const char *reason, gpointer data)
 	one_less(adoption);
 }
 
-static void reap_unknown(Adoption *adoption, const char *id)
+static void reap_unknown(Adoption *adoption, GHashTable *owned, const char *id)
 {
-	g_autofree char *dir = NULL;
-
-	if (g_hash_table_contains(adoption->app->sandboxes->by_id, id) || !vial_id_is_valid(id))
+	if (g_hash_table_contains(owned, id) || !vial_id_is_valid(id))
 		return;
-	dir = g_build_filename(adoption->app->config->data_dir, "sandboxes", id, NULL);
 	vial_log_info("sandbox", "reaping what nobody owns", "sandbox_id", id);
 	adoption->pending++;
-	vial_sweep(adoption->app, id, dir, TRUE, on_orphan_swept, adoption);
+	vial_sweep(adoption->app, id, on_orphan_swept, adoption);
 }
 
 static void reap_orphans(Adoption *adoption)
@@ -115,17 +156,38 @@ static void reap_orphans(Adoption *adoption)
 	g_autoptr(GDir) dir = g_dir_open(folder, 0, NULL);
 	g_autoptr(GPtrArray) groups = adoption->app->engine->ops->leftovers(adoption->app->engine);
 	g_autoptr(GHashTable) ids = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, NULL);
+	g_autoptr(GHashTable) owned = g_hash_table_new(g_str_hash, g_str_equal);
 	GHashTableIter iter;
 	const char *name;
-	gpointer id;
+	gpointer id, sandbox;
 
+	g_hash_table_iter_init(&iter, adoption->app->sandboxes->by_id);
+	while (g_hash_table_iter_next(&iter, NULL, &sandbox))
+		g_hash_table_add(owned, ((VialSandbox *)sandbox)->host_id);
 	while (dir && (name = g_dir_read_name(dir)))
 		g_hash_table_add(ids, g_strdup(name));
 	for (guint i = 0; i < groups->len; i++)
 		g_hash_table_add(ids, g_strdup(groups->pdata[i]));
 	g_hash_table_iter_init(&iter, ids);
 	while (g_hash_table_iter_next(&iter, &id, NULL))
-		reap_unknown(adoption, id);
+		reap_unknown(adoption, owned, id);
+}
+
+/* Half-written hibernations, images nobody's record knows, and what forks left: all of it is worthless now. */
+static void remove_strays(VialApp *app)
+{
+	g_autofree char *hibernated = g_build_filename(app->config->data_dir, "hibernated", NULL);
+	g_autofree char *forks = g_build_filename(app->config->data_dir, "forks", NULL);
+	g_autoptr(GDir) dir = g_dir_open(hibernated, 0, NULL);
+	const char *name;
+
+	vial_tree_remove(forks);
+	while (dir && (name = g_dir_read_name(dir))) {
+		g_autofree char *path = g_build_filename(hibernated, name, NULL);
+
+		if (!g_hash_table_contains(app->sandboxes->by_id, name))
+			vial_tree_remove(path);
+	}
 }
 
 void vial_sandboxes_adopt(VialApp *app, VialAdopted done, gpointer data)
@@ -143,5 +205,6 @@ void vial_sandboxes_adopt(VialApp *app, VialAdopted done, gpointer data)
 	for (guint i = 0; records && i < records->len; i++)
 		adopt_one(adoption, records->pdata[i]);
 	reap_orphans(adoption);
+	remove_strays(app);
 	one_less(adoption);
 }

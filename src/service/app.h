@@ -12,6 +12,9 @@
 
 typedef struct VialTemplates VialTemplates;
 typedef struct VialSandboxes VialSandboxes;
+typedef struct VialSnapshots VialSnapshots;
+typedef struct VialManifests VialManifests;
+typedef struct VialPool VialPool;
 
 typedef struct VialApp {
 	const VialConfig *config;
@@ -20,6 +23,9 @@ typedef struct VialApp {
 	VialEngine *engine;
 	VialTemplates *templates;
 	VialSandboxes *sandboxes;
+	VialSnapshots *snapshots;
+	VialManifests *manifests;
+	VialPool *pool;
 	VialServer *server;
 	const char *engine_reason; /* why `auto` chose it */
 	gint64 started_ms;

@@ -8,11 +8,14 @@
 #include <string.h>
 
 #include "service/boot.h"
+#include "service/manifest.h"
 #include "service/template_private.h"
 #include "util/id.h"
+#include "util/json.h"
 #include "util/log.h"
 #include "util/time.h"
 #include "util/tree.h"
+#include "util/worker.h"
 
 #define WARM_TIMEOUT_MS 180000
 #define FREEZE_TIMEOUT_MS 30000
@@ -26,11 +29,11 @@ typedef struct {
 	/* the one being baked */
 	VialTemplate *template;
 	char *id;
-	char *dir;
 	char *image; /* temporary name of the checkpoint */
 	VialInstance *instance;
 	gint64 started_ms;
 	guint timer;
+	GError *problem;
 } Bake;
 
 static void bake_next(Bake *bake);
@@ -47,7 +50,7 @@ static void swept(const char *reason, gpointer data)
 
 static void leave(Bake *bake, const char *problem)
 {
-	g_autofree char *id = g_steal_pointer(&bake->id), *dir = g_steal_pointer(&bake->dir);
+	g_autofree char *id = g_steal_pointer(&bake->id);
 
 	g_clear_handle_id(&bake->timer, g_source_remove);
 	if (problem) {
@@ -60,24 +63,41 @@ static void leave(Bake *bake, const char *problem)
 		vial_instance_stop(bake->instance);
 	g_clear_pointer(&bake->instance, vial_instance_free);
 	g_clear_pointer(&bake->image, g_free);
-	vial_sweep(bake->app, id, dir, TRUE, swept, bake);
+	vial_sweep(bake->app, id, swept, bake);
+}
+
+static void seal_work(gpointer data)
+{
+	Bake *bake = data;
+	g_autoptr(json_t) facts = json_pack("{s:s, s:s, s:s}", "kind", "template", "template", bake->template->name, "template_hash",
+	                                    bake->template->hash);
+
+	vial_manifest_seal(bake->app->manifests, bake->image, facts, &bake->problem);
+}
+
+static void seal_done(gpointer data)
+{
+	Bake *bake = data;
+	g_autofree char *target = vial_template_checkpoint_dir(bake->app->templates, bake->template);
+	g_autoptr(GError) problem = g_steal_pointer(&bake->problem);
+
+	if (problem)
+		return leave(bake, problem->message);
+	if (rename(bake->image, target) < 0)
+		return leave(bake, g_strerror(errno));
+	vial_manifest_moved(bake->app->manifests, bake->image, target);
+	bake->template->checkpoint = g_steal_pointer(&target);
+	say(bake, "baked");
+	leave(bake, NULL);
 }
 
 static void on_checkpointed(json_t *result, const GError *error, gpointer data)
 {
 	Bake *bake = data;
-	g_autofree char *target = vial_template_checkpoint_dir(bake->app->templates, bake->template);
-	g_autoptr(GError) problem = NULL;
 
 	if (error)
 		return leave(bake, error->message);
-	if (!vial_tree_sync(bake->image, &problem))
-		return leave(bake, problem->message);
-	if (rename(bake->image, target) < 0)
-		return leave(bake, g_strerror(errno));
-	bake->template->checkpoint = g_steal_pointer(&target);
-	say(bake, "baked");
-	leave(bake, NULL);
+	vial_worker_run(seal_work, seal_done, bake);
 }
 
 static void on_frozen(VialInstance *instance, gpointer data)
@@ -144,11 +164,16 @@ static void bake_next(Bake *bake)
 	}
 	bake->template = all->pdata[bake->next++];
 	bake->id = vial_id_new();
-	bake->dir = g_build_filename(bake->app->config->data_dir, "sandboxes", bake->id, NULL);
 	bake->image = g_strdup_printf("%s/baking-%s", bake->app->templates->images_dir, bake->id);
 	bake->started_ms = vial_time_monotonic_ms();
 	say(bake, "baking, which takes some seconds and happens once");
-	spec = (VialBootSpec){ .id = bake->id, .dir = bake->dir, .rootfs = bake->template->rootfs, .limits = bake->template->limits };
+	spec = (VialBootSpec){
+		.sandbox_id = bake->id,
+		.host_id = bake->id,
+		.rootfs = bake->template->rootfs,
+		.runtime_dir = bake->app->templates->runtime_dir,
+		.limits = bake->template->limits,
+	};
 	vial_boot(bake->app, &spec, on_booted, bake);
 }
 

@@ -6,10 +6,9 @@
 #include <string.h>
 #include <sys/random.h>
 
-#include "service/template.h"
+#include "service/manifest.h"
+#include "util/fault.h"
 #include "util/hash.h"
-#include "util/log.h"
-#include "util/tree.h"
 #include "util/worker.h"
 #include "wire/wire.h"
 
@@ -18,19 +17,39 @@
 
 typedef struct {
 	VialApp *app;
-	char *id;
+	VialBootSpec spec; /* with copies of what it points to */
 	char *dir;
-	char *image;
-	VialLimits limits;
-	json_t *env;
-	gboolean keep_dir;
 	gboolean owns_instance; /* FALSE: a failed HELLO leaves the instance to the caller */
+	gboolean has_slot;
 	VialInstance *instance;
-	char *generation;
 	guint timer;
 	VialBootDone done;
 	gpointer data;
+	/* the image's check */
+	gboolean needs_deep;
+	gboolean is_deep_pending;
+	gboolean has_started;
+	GError *image_error;
 } Boot;
+
+/* Boots under way and waiting. */
+static guint slots_used;
+static GQueue waiting = G_QUEUE_INIT;
+
+static void boot_begin(Boot *boot);
+
+static void release_slot(Boot *boot)
+{
+	Boot *next;
+
+	if (!boot->has_slot)
+		return;
+	boot->has_slot = FALSE;
+	slots_used--;
+	next = g_queue_pop_head(&waiting);
+	if (next)
+		boot_begin(next);
+}
 
 char *vial_generation_new(void)
 {
@@ -41,36 +60,73 @@ char *vial_generation_new(void)
 	return vial_hex_encode(bytes, sizeof bytes);
 }
 
+char *vial_host_dir(VialApp *app, const char *host_id)
+{
+	return g_build_filename(app->config->data_dir, "sandboxes", host_id, NULL);
+}
+
 static void boot_free(Boot *boot)
 {
 	g_clear_handle_id(&boot->timer, g_source_remove);
-	json_decref(boot->env);
-	g_free(boot->id);
+	json_decref(boot->spec.env);
+	g_free((char *)boot->spec.sandbox_id);
+	g_free((char *)boot->spec.host_id);
+	g_free((char *)boot->spec.rootfs);
+	g_free((char *)boot->spec.runtime_dir);
+	g_free((char *)boot->spec.image);
+	g_free((char *)boot->spec.generation);
+	g_free((char *)boot->spec.netns);
 	g_free(boot->dir);
-	g_free(boot->image);
-	g_free(boot->generation);
+	g_clear_error(&boot->image_error);
 	g_free(boot);
 }
 
-static void swept_after_failure(const char *reason, gpointer data)
+static Boot *boot_new(VialApp *app, const VialBootSpec *spec, VialBootDone done, gpointer data)
 {
+	Boot *boot = g_new0(Boot, 1);
+
+	boot->app = app;
+	boot->spec = *spec;
+	boot->spec.sandbox_id = g_strdup(spec->sandbox_id);
+	boot->spec.host_id = g_strdup(spec->host_id);
+	boot->spec.rootfs = g_strdup(spec->rootfs);
+	boot->spec.runtime_dir = g_strdup(spec->runtime_dir);
+	boot->spec.image = g_strdup(spec->image);
+	boot->spec.generation = spec->generation ? g_strdup(spec->generation) : vial_generation_new();
+	boot->spec.netns = g_strdup(spec->netns);
+	boot->spec.env = spec->env ? json_incref(spec->env) : json_object();
+	boot->dir = vial_host_dir(app, spec->host_id);
+	boot->done = done;
+	boot->data = data;
+	return boot;
+}
+
+/* The check of the pages may still be reading: it frees the boot when it comes back. */
+static void finish(Boot *boot)
+{
+	release_slot(boot);
+	boot->done = NULL;
+	if (!boot->is_deep_pending)
+		boot_free(boot);
 }
 
 static void fail(Boot *boot, const GError *error, const char *step)
 {
-	g_autoptr(GError) told = g_error_new(VIAL_ERROR, error->domain == VIAL_ERROR ? error->code : VIAL_ERROR_INTERNAL, "%s: %s",
-	                                     step, error->message);
+	g_autoptr(GError) told = g_error_new(VIAL_ERROR, error->domain == VIAL_ERROR ? error->code : VIAL_ERROR_INTERNAL, "%s: %s", step,
+	                                     error->message);
+	VialBootDone done = boot->done;
 
+	g_clear_handle_id(&boot->timer, g_source_remove);
 	if (boot->owns_instance) {
 		if (boot->instance)
 			vial_instance_stop(boot->instance);
-		vial_instance_free(boot->instance);
-		vial_sweep(boot->app, boot->id, boot->dir, !boot->keep_dir, swept_after_failure, NULL);
+		g_clear_pointer(&boot->instance, vial_instance_free);
+		vial_sweep(boot->app, boot->spec.host_id, NULL, NULL);
 	} else if (boot->instance) {
 		vial_instance_set_events(boot->instance, &(VialInstanceEvents){ 0 }, NULL);
 	}
-	boot->done(NULL, told, boot->data);
-	boot_free(boot);
+	done(NULL, told, boot->data);
+	finish(boot);
 }
 
 static void fail_with(Boot *boot, VialErrorCode code, const char *step, const char *message)
@@ -79,6 +135,8 @@ static void fail_with(Boot *boot, VialErrorCode code, const char *step, const ch
 
 	fail(boot, error, step);
 }
+
+/* HELLO */
 
 static gboolean on_hello_timeout(gpointer data)
 {
@@ -110,7 +168,7 @@ static const char *refuse_hello(const Boot *boot, json_t *message)
 
 	if (problem)
 		return problem;
-	if (!generation || strcmp(generation, boot->generation) != 0)
+	if (!generation || strcmp(generation, boot->spec.generation) != 0)
 		return "it confirmed another generation";
 	if (json_integer_value(json_object_get(message, "version")) != VIAL_WIRE_VERSION)
 		return "it speaks another version of the protocol";
@@ -123,13 +181,15 @@ static const char *refuse_hello(const Boot *boot, json_t *message)
 static void on_hello(VialInstance *instance, json_t *message, gpointer data)
 {
 	Boot *boot = data;
-	const char *problem = refuse_hello(boot, message);
+	const char *problem = vial_fault("boot.hello") ? "injected failure" : refuse_hello(boot, message);
+	VialBootDone done = boot->done;
 
 	if (problem)
 		return fail_with(boot, VIAL_ERROR_UNAVAILABLE, "the sandbox's agent was refused", problem);
+	g_clear_handle_id(&boot->timer, g_source_remove);
 	vial_instance_set_events(instance, &(VialInstanceEvents){ 0 }, NULL);
-	boot->done(instance, NULL, boot->data);
-	boot_free(boot);
+	done(instance, NULL, boot->data);
+	finish(boot);
 }
 
 static void on_ended(VialInstance *instance, const char *reason, gpointer data)
@@ -140,6 +200,7 @@ static void on_ended(VialInstance *instance, const char *reason, gpointer data)
 static void send_hello(Boot *boot)
 {
 	static const VialInstanceEvents events = { .hello = on_hello, .ended = on_ended };
+	const VialBootSpec *spec = &boot->spec;
 	guint8 entropy[ENTROPY_BYTES];
 	g_autofree char *entropy_hex = NULL;
 	g_autofree char *clock = g_strdup_printf("%" G_GINT64_FORMAT, g_get_real_time() * 1000);
@@ -148,26 +209,77 @@ static void send_hello(Boot *boot)
 	if (getrandom(entropy, sizeof entropy, 0) != sizeof entropy)
 		g_error("getrandom failed");
 	entropy_hex = vial_hex_encode(entropy, sizeof entropy);
-	boot->generation = vial_generation_new();
-	message = json_pack("{s:i, s:s, s:s, s:s, s:s, s:s, s:O, s:I, s:I}", "version", VIAL_WIRE_VERSION, "generation",
-	                    boot->generation, "sandbox_id", boot->id, "hostname", boot->id, "wall_clock_ns", clock, "entropy",
-	                    entropy_hex, "env", boot->env, "memory_limit_mb", (json_int_t)boot->limits.memory_mb, "process_limit",
-	                    (json_int_t)boot->limits.process_limit);
+	message = json_pack("{s:i, s:s, s:s, s:s, s:s, s:s, s:O, s:I, s:I}", "version", VIAL_WIRE_VERSION, "generation", spec->generation,
+	                    "sandbox_id", spec->sandbox_id, "hostname", spec->sandbox_id, "wall_clock_ns", clock, "entropy", entropy_hex,
+	                    "env", spec->env, "memory_limit_mb", (json_int_t)spec->limits.memory_mb, "process_limit",
+	                    (json_int_t)spec->limits.process_limit);
 	vial_instance_set_events(boot->instance, &events, boot);
 	boot->timer = g_timeout_add(HELLO_TIMEOUT_MS, on_hello_timeout, boot);
 	vial_channel_send_hello(vial_instance_channel(boot->instance), message);
 }
 
+void vial_boot_hello(VialApp *app, VialInstance *instance, const VialBootSpec *spec, VialBootDone done, gpointer data)
+{
+	Boot *boot = boot_new(app, spec, done, data);
+
+	boot->instance = instance;
+	send_hello(boot);
+}
+
+/* Starting */
+
+/* User code may run once the guest has started and its image is known to be ours: whichever comes second goes on. */
+static void go_on(Boot *boot)
+{
+	g_autoptr(GError) error = NULL;
+
+	if (!boot->has_started || boot->is_deep_pending)
+		return;
+	if (boot->image_error) {
+		error = g_steal_pointer(&boot->image_error);
+		return fail(boot, error, "the sandbox was not restored");
+	}
+	if (!boot->app->engine->ops->limit(boot->app->engine, boot->spec.host_id, &boot->spec.limits, &error))
+		return fail(boot, error, "the sandbox could not be limited");
+	send_hello(boot);
+}
+
+static void deep_work(gpointer data)
+{
+	Boot *boot = data;
+
+	vial_manifest_check_deep(boot->app->manifests, boot->spec.image, &boot->image_error);
+}
+
+static void deep_done(gpointer data)
+{
+	Boot *boot = data;
+
+	boot->is_deep_pending = FALSE;
+	if (!boot->done) /* it failed meanwhile for another reason */
+		boot_free(boot);
+	else
+		go_on(boot);
+}
+
 static void on_started(json_t *result, const GError *error, gpointer data)
 {
 	Boot *boot = data;
-	g_autoptr(GError) limit_error = NULL;
 
 	if (error)
 		return fail(boot, error, "the sandbox did not start");
-	if (!boot->app->engine->ops->limit(boot->app->engine, boot->id, &boot->limits, &limit_error))
-		return fail(boot, limit_error, "the sandbox could not be limited");
-	send_hello(boot);
+	boot->has_started = TRUE;
+	go_on(boot);
+}
+
+static void start(Boot *boot, VialInstance *instance)
+{
+	boot->instance = instance;
+	if (boot->needs_deep) {
+		boot->is_deep_pending = TRUE;
+		vial_worker_run(deep_work, deep_done, boot);
+	}
+	vial_instance_start(instance, boot->spec.image, on_started, boot);
 }
 
 static void on_launched(VialInstance *instance, GError *error, gpointer data)
@@ -176,97 +288,63 @@ static void on_launched(VialInstance *instance, GError *error, gpointer data)
 
 	if (error)
 		return fail(boot, error, "the sandbox could not be made");
-	boot->instance = instance;
-	vial_instance_start(instance, boot->image, on_started, boot);
+	start(boot, instance);
 }
 
-static Boot *boot_new(VialApp *app, const VialBootSpec *spec, VialBootDone done, gpointer data)
+static void launch(Boot *boot)
 {
-	Boot *boot = g_new0(Boot, 1);
+	VialLaunch spec = {
+		.id = boot->spec.host_id,
+		.dir = boot->dir,
+		.rootfs = boot->spec.rootfs,
+		.runtime_dir = boot->spec.runtime_dir,
+		.limits = boot->spec.limits,
+		.netns = boot->spec.netns,
+	};
 
-	boot->app = app;
-	boot->id = g_strdup(spec->id);
-	boot->dir = g_strdup(spec->dir);
-	boot->image = g_strdup(spec->image);
-	boot->limits = spec->limits;
-	boot->env = spec->env ? json_incref(spec->env) : json_object();
-	boot->keep_dir = spec->keep_dir;
-	boot->owns_instance = TRUE;
-	boot->done = done;
-	boot->data = data;
-	return boot;
+	if (boot->instance)
+		return start(boot, boot->instance);
+	if (g_mkdir_with_parents(boot->dir, 0700) < 0 || vial_fault("boot.launch"))
+		return fail_with(boot, errno == ENOSPC ? VIAL_ERROR_NO_SPACE : VIAL_ERROR_INTERNAL, "its folder could not be made",
+		                 g_strerror(errno));
+	vial_instance_launch(boot->app->engine, &spec, on_launched, boot);
+}
+
+static void check_work(gpointer data)
+{
+	Boot *boot = data;
+
+	vial_manifest_check(boot->app->manifests, boot->spec.image, &boot->needs_deep, NULL, &boot->image_error);
+}
+
+static void check_done(gpointer data)
+{
+	Boot *boot = data;
+	g_autoptr(GError) error = g_steal_pointer(&boot->image_error);
+
+	if (error)
+		return fail(boot, error, "the sandbox was not restored");
+	launch(boot);
+}
+
+static void boot_begin(Boot *boot)
+{
+	boot->has_slot = TRUE;
+	slots_used++;
+	if (boot->spec.image && !boot->spec.is_trusted)
+		vial_worker_run(check_work, check_done, boot);
+	else
+		launch(boot);
 }
 
 void vial_boot(VialApp *app, const VialBootSpec *spec, VialBootDone done, gpointer data)
 {
 	Boot *boot = boot_new(app, spec, done, data);
-	VialLaunch launch = {
-		.id = spec->id,
-		.dir = spec->dir,
-		.rootfs = spec->rootfs,
-		.runtime_dir = vial_templates_runtime_dir(app->templates),
-		.limits = spec->limits,
-		.netns = spec->netns,
-	};
 
-	if (g_mkdir_with_parents(spec->dir, 0700) < 0) {
-		fail_with(boot, errno == ENOSPC ? VIAL_ERROR_NO_SPACE : VIAL_ERROR_INTERNAL, "its folder could not be made", g_strerror(errno));
-		return;
-	}
-	vial_instance_launch(app->engine, &launch, on_launched, boot);
-}
-
-void vial_boot_hello(VialApp *app, VialInstance *instance, const VialBootSpec *spec, VialBootDone done, gpointer data)
-{
-	Boot *boot = boot_new(app, spec, done, data);
-
-	boot->instance = instance;
-	boot->owns_instance = FALSE;
-	send_hello(boot);
-}
-
-/* Sweeping up */
-
-typedef struct {
-	VialApp *app;
-	char *id;
-	char *dir;
-	gboolean remove_dir;
-	char *reason;
-	VialSweptDone done;
-	gpointer data;
-} Sweep;
-
-static void sweep_work(gpointer data)
-{
-	Sweep *sweep = data;
-
-	sweep->reason = sweep->app->engine->ops->cleanup(sweep->app->engine, sweep->id, sweep->dir);
-	if (sweep->remove_dir)
-		vial_tree_remove(sweep->dir);
-}
-
-static void sweep_done(gpointer data)
-{
-	Sweep *sweep = data;
-
-	if (sweep->done)
-		sweep->done(sweep->reason, sweep->data);
-	g_free(sweep->id);
-	g_free(sweep->dir);
-	g_free(sweep->reason);
-	g_free(sweep);
-}
-
-void vial_sweep(VialApp *app, const char *id, const char *dir, gboolean remove_dir, VialSweptDone done, gpointer data)
-{
-	Sweep *sweep = g_new0(Sweep, 1);
-
-	sweep->app = app;
-	sweep->id = g_strdup(id);
-	sweep->dir = g_strdup(dir);
-	sweep->remove_dir = remove_dir;
-	sweep->done = done;
-	sweep->data = data;
-	vial_worker_run(sweep_work, sweep_done, sweep);
+	boot->owns_instance = TRUE;
+	boot->instance = spec->blank;
+	if (slots_used < g_get_num_processors())
+		boot_begin(boot);
+	else
+		g_queue_push_tail(&waiting, boot);
 }

@@ -3,7 +3,9 @@
 #include <string.h>
 
 #include "service/boot.h"
+#include "service/pool.h"
 #include "service/sandbox_private.h"
+#include "service/snapshot.h"
 #include "util/id.h"
 #include "util/json.h"
 #include "util/log.h"
@@ -94,65 +96,150 @@ typedef struct {
 static void on_booted(VialInstance *instance, const GError *error, gpointer data)
 {
 	g_autofree Creation *creation = data;
-	g_autoptr(VialSandbox) sandbox = creation->sandbox;
+	VialSandbox *sandbox = creation->sandbox;
 
-	sandbox->lifecycle = NULL;
+	sandbox->transition = NULL;
 	if (error) {
 		vial_log_warning("sandbox", "could not be created", "sandbox_id", sandbox->id, "error", error->message);
 		vial_sandbox_set_state(sandbox, VIAL_STATE_DELETED, NULL);
-		vial_sandbox_forget(sandbox);
 		creation->done(NULL, error, creation->data);
-		return;
+		vial_sandbox_forget(sandbox);
+	} else {
+		sandbox->boot_ms = vial_time_monotonic_ms() - creation->started_ms;
+		vial_sandbox_set_running(sandbox, instance);
+		vial_sandbox_store(sandbox);
+		creation->done(sandbox, NULL, creation->data);
+		vial_sandbox_transition_done(sandbox);
 	}
-	sandbox->boot_ms = vial_time_monotonic_ms() - creation->started_ms;
-	vial_sandbox_set_running(sandbox, instance);
-	vial_sandbox_store(sandbox);
-	creation->done(sandbox, NULL, creation->data);
-	if (sandbox->delete_wanted)
-		vial_sandbox_delete(sandbox, NULL, NULL);
+	vial_sandbox_unref(sandbox);
 }
 
-static void start(VialSandbox *sandbox, const char *image, VialSandboxDone done, gpointer data)
+/* A pooled guest whose HELLO failed is of no use to anybody: boot a fresh one instead. */
+static void boot_fresh(Creation *creation, const char *image);
+
+static void on_claimed(VialInstance *instance, const GError *error, gpointer data)
 {
-	Creation *creation = g_new0(Creation, 1);
-	VialBootSpec spec = {
-		.id = sandbox->id,
-		.dir = sandbox->dir,
+	Creation *creation = data;
+	VialSandbox *sandbox = creation->sandbox;
+	VialTemplate *template;
+
+	if (!error)
+		return on_booted(instance, NULL, creation);
+	vial_log_warning("pool", "a pooled sandbox did not take its owner", "sandbox_id", sandbox->id, "error", error->message);
+	vial_instance_stop(sandbox->instance);
+	g_clear_pointer(&sandbox->instance, vial_instance_free);
+	vial_sweep(sandbox->app, sandbox->host_id, NULL, NULL);
+	template = vial_templates_find(sandbox->app->templates, sandbox->template_name);
+	boot_fresh(creation, template ? template->checkpoint : NULL);
+}
+
+static VialBootSpec boot_spec(const VialSandbox *sandbox)
+{
+	return (VialBootSpec){
+		.sandbox_id = sandbox->id,
+		.host_id = sandbox->host_id,
 		.rootfs = sandbox->rootfs,
+		.runtime_dir = sandbox->runtime_dir,
 		.limits = sandbox->limits,
-		.image = image,
+		.generation = sandbox->generation,
 		.env = sandbox->env,
 	};
+}
+
+static void set_boot_mode(VialSandbox *sandbox, const char *mode)
+{
+	g_free(sandbox->boot_mode);
+	sandbox->boot_mode = g_strdup(mode);
+}
+
+static void boot_fresh(Creation *creation, const char *image)
+{
+	VialSandbox *sandbox = creation->sandbox;
+	VialBootSpec spec = boot_spec(sandbox);
+
+	set_boot_mode(sandbox, image ? "restore" : "cold");
+	g_clear_pointer(&sandbox->host_id, g_free);
+	vial_pool_fill_spec(sandbox->app, &spec, &sandbox->host_id);
+	spec.image = image;
+	vial_sandbox_store(sandbox);
+	vial_boot(sandbox->app, &spec, on_booted, creation);
+}
+
+/* The pool first, then the checkpoint; `template` is NULL when it starts from a snapshot. */
+static void start(VialSandbox *sandbox, VialTemplate *template, const char *image, VialSandboxDone done, gpointer data)
+{
+	Creation *creation = g_new0(Creation, 1);
+	g_autofree char *host_id = NULL;
+	VialInstance *pooled = template ? vial_pool_claim(sandbox->app->pool, template, &sandbox->limits, &host_id) : NULL;
+	VialBootSpec spec;
 
 	creation->sandbox = vial_sandbox_ref(sandbox);
 	creation->done = done;
 	creation->data = data;
 	creation->started_ms = vial_time_monotonic_ms();
-	sandbox->lifecycle = creation;
+	sandbox->transition = creation;
+	sandbox->generation = vial_generation_new();
+	if (!pooled)
+		return boot_fresh(creation, image);
+	g_free(sandbox->host_id);
+	sandbox->host_id = g_steal_pointer(&host_id);
+	sandbox->instance = pooled;
+	set_boot_mode(sandbox, "pool");
 	vial_sandbox_store(sandbox);
-	vial_boot(sandbox->app, &spec, on_booted, creation);
+	sandbox->app->engine->ops->limit(sandbox->app->engine, sandbox->host_id, &sandbox->limits, NULL);
+	spec = boot_spec(sandbox);
+	vial_boot_hello(sandbox->app, pooled, &spec, on_claimed, creation);
 }
 
-static VialSandbox *make_sandbox(VialApp *app, const VialIdentity *identity, const VialSandboxCreate *create, VialTemplate *template)
+static VialSandbox *make_sandbox(VialApp *app, const VialIdentity *identity, const VialSandboxCreate *create)
 {
 	g_autofree char *id = vial_id_new();
 	VialSandbox *sandbox = vial_sandbox_new(app, id);
 
 	sandbox->project = g_strdup(identity->project);
 	sandbox->key_id = g_strdup(identity->key_id);
-	sandbox->template_name = g_strdup(template->name);
-	sandbox->template_hash = g_strdup(template->hash);
-	sandbox->rootfs = g_strdup(template->rootfs);
-	sandbox->limits = template->limits;
-	if (create->cpu > 0)
-		sandbox->limits.cpu = create->cpu;
-	if (create->memory_mb > 0)
-		sandbox->limits.memory_mb = create->memory_mb;
 	sandbox->metadata = create->metadata ? json_incref(create->metadata) : json_object();
 	sandbox->env = create->env ? json_incref(create->env) : json_object();
 	sandbox->network = create->network ? json_incref(create->network) : json_pack("{s:s}", "mode", "disabled");
-	sandbox->boot_mode = g_strdup(template->checkpoint ? "restore" : "cold");
 	return sandbox;
+}
+
+static void apply_template(VialSandbox *sandbox, const VialTemplate *template)
+{
+	sandbox->template_name = g_strdup(template->name);
+	sandbox->template_hash = g_strdup(template->hash);
+	sandbox->rootfs = g_strdup(template->rootfs);
+	sandbox->runtime_dir = g_strdup(vial_templates_runtime_dir(sandbox->app->templates));
+	sandbox->limits = template->limits;
+}
+
+static char *fact(const VialSnapshot *snapshot, const char *name)
+{
+	return g_strdup(json_string_value(json_object_get(snapshot->facts, name)));
+}
+
+static gint64 number(const VialSnapshot *snapshot, const char *name)
+{
+	return json_integer_value(json_object_get(snapshot->facts, name));
+}
+
+/* A snapshot brings its own image, kernels, sizes and environment; the request may add to the environment. */
+static void apply_snapshot(VialSandbox *sandbox, const VialSnapshot *snapshot)
+{
+	json_t *env = json_deep_copy(json_object_get(snapshot->facts, "env"));
+
+	sandbox->template_name = g_strdup(snapshot->template_name);
+	sandbox->template_hash = fact(snapshot, "template_hash");
+	sandbox->rootfs = fact(snapshot, "rootfs");
+	sandbox->runtime_dir = fact(snapshot, "runtime_dir");
+	sandbox->from_snapshot = g_strdup(snapshot->id);
+	sandbox->limits = (VialLimits){ .cpu = json_number_value(json_object_get(snapshot->facts, "cpu")),
+		                        .memory_mb = number(snapshot, "memory_mb"),
+		                        .disk_mb = number(snapshot, "disk_mb"),
+		                        .process_limit = number(snapshot, "process_limit") };
+	json_object_update(env, sandbox->env);
+	json_decref(sandbox->env);
+	sandbox->env = env;
 }
 
 static gboolean may_create(VialApp *app, const VialSandboxCreate *create, GError **error)
@@ -172,22 +259,35 @@ void vial_sandboxes_create(VialApp *app, const VialIdentity *identity, const Via
                            gpointer data)
 {
 	const char *name = create->template_name ? create->template_name : app->config->default_template;
-	VialTemplate *template = vial_templates_find(app->templates, name);
+	VialTemplate *template = NULL;
+	VialSnapshot *snapshot = NULL;
 	g_autoptr(GError) error = NULL;
+	g_autofree char *image = NULL;
 	VialSandbox *sandbox;
 
-	if (!template)
+	if (create->from_snapshot)
+		snapshot = vial_snapshots_find(app, identity, create->from_snapshot, &error);
+	else if (!(template = vial_templates_find(app->templates, name)))
 		error = g_error_new(VIAL_ERROR, VIAL_ERROR_INVALID, "there is no template \"%s\"; GET /v1/templates lists them", name);
 	if (error || !may_create(app, create, &error)) {
 		done(NULL, error, data);
 		return;
 	}
-	sandbox = make_sandbox(app, identity, create, template);
+	sandbox = make_sandbox(app, identity, create);
+	if (snapshot)
+		apply_snapshot(sandbox, snapshot);
+	else
+		apply_template(sandbox, template);
+	if (create->cpu > 0)
+		sandbox->limits.cpu = create->cpu;
+	if (create->memory_mb > 0)
+		sandbox->limits.memory_mb = create->memory_mb;
 	if (!apply_lifecycle(sandbox, create, &error)) {
 		sandbox->state = VIAL_STATE_DELETED;
 		vial_sandbox_forget(sandbox);
 		done(NULL, error, data);
 		return;
 	}
-	start(sandbox, template->checkpoint, done, data);
+	image = snapshot ? vial_snapshot_dir(app, snapshot->id) : g_strdup(template->checkpoint);
+	start(sandbox, template, image, done, data);
 }

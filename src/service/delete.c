@@ -2,6 +2,8 @@
 /* The end of a sandbox: out of sight at once, told as done when process, cgroup, folder and record are gone. */
 #include "service/boot.h"
 #include "service/sandbox_private.h"
+#include "util/tree.h"
+#include "util/worker.h"
 
 typedef struct {
 	VialSandboxDone done;
@@ -28,6 +30,15 @@ static void on_swept(const char *reason, gpointer data)
 	tell_waiters(sandbox);
 }
 
+static void remove_image(gpointer data)
+{
+	g_autofree char *image = data;
+	g_autofree char *temporary = g_strdup_printf("%s.tmp", image);
+
+	vial_tree_remove(image);
+	vial_tree_remove(temporary);
+}
+
 void vial_sandbox_delete(VialSandbox *sandbox, VialSandboxDone done, gpointer data)
 {
 	gboolean was_deleted = sandbox->state == VIAL_STATE_DELETED;
@@ -40,11 +51,12 @@ void vial_sandbox_delete(VialSandbox *sandbox, VialSandboxDone done, gpointer da
 	}
 	sandbox->delete_wanted = TRUE;
 	/* In the middle of a transition it is deleted by whoever ends that transition. */
-	if (was_deleted || sandbox->lifecycle)
+	if (was_deleted || sandbox->transition || sandbox->freeze)
 		return;
 	vial_sandbox_set_state(sandbox, VIAL_STATE_DELETED, NULL);
 	if (sandbox->instance)
 		vial_instance_stop(sandbox->instance);
 	g_clear_pointer(&sandbox->instance, vial_instance_free);
-	vial_sweep(sandbox->app, sandbox->id, sandbox->dir, TRUE, on_swept, vial_sandbox_ref(sandbox));
+	vial_worker_run(remove_image, NULL, vial_hibernation_dir(sandbox->app, sandbox->id));
+	vial_sweep(sandbox->app, sandbox->host_id, on_swept, vial_sandbox_ref(sandbox));
 }

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "service/boot.h"
+#include "service/freeze.h"
 #include "util/log.h"
 #include "util/time.h"
 
@@ -24,6 +25,7 @@ void vial_sandbox_unref(VialSandbox *sandbox)
 	json_decref(sandbox->network);
 	g_ptr_array_unref(sandbox->delete_waiters);
 	g_ptr_array_unref(sandbox->wake_waiters);
+	g_ptr_array_unref(sandbox->freezes_waiting);
 	g_free(sandbox->id);
 	g_free(sandbox->project);
 	g_free(sandbox->key_id);
@@ -31,7 +33,9 @@ void vial_sandbox_unref(VialSandbox *sandbox)
 	g_free(sandbox->template_hash);
 	g_free(sandbox->rootfs);
 	g_free(sandbox->reason);
-	g_free(sandbox->dir);
+	g_free(sandbox->runtime_dir);
+	g_free(sandbox->host_id);
+	g_free(sandbox->generation);
 	g_free(sandbox->boot_mode);
 	g_free(sandbox->from_snapshot);
 	g_free(sandbox->parent);
@@ -46,12 +50,13 @@ VialSandbox *vial_sandbox_new(VialApp *app, const char *id)
 	sandbox->refs = 1;
 	sandbox->app = app;
 	sandbox->id = g_strdup(id);
-	sandbox->dir = g_build_filename(app->config->data_dir, "sandboxes", id, NULL);
+	sandbox->host_id = g_strdup(id);
 	sandbox->state = VIAL_STATE_CREATING;
 	sandbox->created_at_ms = vial_time_now_ms();
 	sandbox->last_active_ms = vial_time_monotonic_ms();
 	sandbox->delete_waiters = g_ptr_array_new_with_free_func(g_free);
 	sandbox->wake_waiters = g_ptr_array_new_with_free_func(g_free);
+	sandbox->freezes_waiting = g_ptr_array_new();
 	g_hash_table_insert(app->sandboxes->by_id, sandbox->id, sandbox);
 	return sandbox;
 }
@@ -85,27 +90,45 @@ static void on_swept(const char *reason, gpointer data)
 		return;
 	vial_sandbox_set_state(sandbox, VIAL_STATE_FAILED, reason);
 	vial_sandbox_store(sandbox);
-	if (sandbox->delete_wanted)
-		vial_sandbox_delete(sandbox, NULL, NULL);
+	vial_sandbox_transition_done(sandbox);
+}
+
+void vial_sandbox_lost(VialSandbox *sandbox, const char *why)
+{
+	vial_log_warning("sandbox", "the sandbox is lost", "sandbox_id", sandbox->id, "detail", why);
+	if (!sandbox->instance)
+		return;
+	vial_instance_stop(sandbox->instance);
+	g_clear_pointer(&sandbox->instance, vial_instance_free);
+	vial_sweep(sandbox->app, sandbox->host_id, on_swept, vial_sandbox_ref(sandbox));
 }
 
 static void on_ended(VialInstance *instance, const char *reason, gpointer data)
 {
-	VialSandbox *sandbox = data;
+	VialSandbox *sandbox = vial_sandbox_ref(data);
 
-	vial_log_warning("sandbox", "the sandbox ended by itself", "sandbox_id", sandbox->id, "detail", reason);
-	sandbox->instance = NULL;
-	vial_instance_free(instance);
-	vial_sweep(sandbox->app, sandbox->id, sandbox->dir, TRUE, on_swept, vial_sandbox_ref(sandbox));
+	vial_sandbox_lost(sandbox, reason);
+	vial_freeze_on_ended(sandbox);
+	vial_sandbox_unref(sandbox);
+}
+
+static void on_frozen(VialInstance *instance, gpointer data)
+{
+	vial_freeze_on_frozen(data);
+}
+
+void vial_sandbox_listen(VialSandbox *sandbox)
+{
+	static const VialInstanceEvents events = { .frozen = on_frozen, .ended = on_ended };
+
+	vial_instance_set_events(sandbox->instance, &events, sandbox);
 }
 
 void vial_sandbox_set_running(VialSandbox *sandbox, VialInstance *instance)
 {
-	static const VialInstanceEvents events = { .ended = on_ended };
-
 	sandbox->instance = instance;
 	sandbox->last_active_ms = vial_time_monotonic_ms();
-	vial_instance_set_events(instance, &events, sandbox);
+	vial_sandbox_listen(sandbox);
 	if (sandbox->state != VIAL_STATE_RUNNING)
 		vial_sandbox_set_state(sandbox, VIAL_STATE_RUNNING, NULL);
 }

@@ -24,13 +24,15 @@ struct VialSandbox {
 	char *template_name;
 	char *template_hash;
 	char *rootfs;
+	char *runtime_dir;
+	char *host_id;    /* the engine's name for it, see boot.h; changes when it is hibernated and woken */
+	char *generation; /* the last one its agent confirmed */
 	VialLimits limits;
 	json_t *metadata;
 	json_t *env;
 	json_t *network;
 	VialState state;
 	char *reason; /* why it failed */
-	char *dir;
 	char *boot_mode; /* pool, restore, cold, fork */
 	gint64 boot_ms;
 	gint64 created_at_ms;
@@ -48,7 +50,9 @@ struct VialSandbox {
 	gint64 last_active_ms;    /* monotonic */
 	gboolean delete_wanted;   /* asked for while it could not be done yet */
 	GPtrArray *delete_waiters; /* told when it is gone */
-	gpointer lifecycle;       /* what a transition under way belongs to; NULL between transitions */
+	gpointer transition;      /* what is being done to the whole of it; NULL between such things */
+	gpointer freeze;          /* the freeze under way, see freeze.c */
+	GPtrArray *freezes_waiting;
 	GPtrArray *wake_waiters;  /* acquirers waiting for it to run */
 };
 
@@ -100,6 +104,13 @@ VialChannel *vial_sandbox_channel(VialSandbox *sandbox);
 
 /* Ends it and everything it has; `done` when nothing is left. Asking twice is fine. */
 void vial_sandbox_delete(VialSandbox *sandbox, VialSandboxDone done, gpointer data);
+
+/* Memory kept, no CPU. Each tells `done` when it is so; asking for what already is so is fine. */
+void vial_sandbox_pause(VialSandbox *sandbox, VialSandboxDone done, gpointer data);
+void vial_sandbox_resume(VialSandbox *sandbox, VialSandboxDone done, gpointer data);
+/* State on disk, no process, no memory. Refused while somebody uses it. `done` may be NULL. */
+void vial_sandbox_hibernate(VialSandbox *sandbox, VialSandboxDone done, gpointer data);
+void vial_sandbox_wake(VialSandbox *sandbox, VialSandboxDone done, gpointer data);
 
 /* PATCH lifecycle. */
 gboolean vial_sandbox_set_lifecycle(VialSandbox *sandbox, json_t *body, GError **error);

@@ -47,8 +47,9 @@ json_t *vial_sandbox_lifecycle_json(const VialSandbox *sandbox)
 static char *document(const VialSandbox *sandbox)
 {
 	g_autoptr(json_t) json =
-	        json_pack("{s:s*, s:s*, s:f, s:I, s:I, s:I, s:O, s:O, s:O, s:s*, s:s*, s:I, s:I, s:I, s:i, s:b, s:s*, s:s*, s:s*}",
-	                  "template_hash", sandbox->template_hash, "rootfs", sandbox->rootfs, "cpu", sandbox->limits.cpu, "memory_mb",
+	        json_pack("{s:s*, s:s*, s:s*, s:s*, s:s*, s:f, s:I, s:I, s:I, s:O, s:O, s:O, s:s*, s:s*, s:I, s:I, s:I, s:i, s:b, s:s*, s:s*, s:s*}",
+	                  "template_hash", sandbox->template_hash, "rootfs", sandbox->rootfs, "runtime_dir", sandbox->runtime_dir, "host_id", sandbox->host_id,
+	                  "generation", sandbox->generation, "cpu", sandbox->limits.cpu, "memory_mb",
 	                  (json_int_t)sandbox->limits.memory_mb, "disk_mb", (json_int_t)sandbox->limits.disk_mb, "process_limit",
 	                  (json_int_t)sandbox->limits.process_limit, "metadata", sandbox->metadata, "env", sandbox->env, "network",
 	                  sandbox->network, "reason", sandbox->reason, "boot_mode", sandbox->boot_mode, "boot_ms",
@@ -60,6 +61,11 @@ static char *document(const VialSandbox *sandbox)
 }
 
 void vial_sandbox_store(VialSandbox *sandbox)
+{
+	vial_sandbox_store_then(sandbox, NULL, NULL);
+}
+
+void vial_sandbox_store_then(VialSandbox *sandbox, VialStoreDone done, gpointer data)
 {
 	g_autofree char *text = document(sandbox);
 	VialSandboxRecord record = {
@@ -75,7 +81,7 @@ void vial_sandbox_store(VialSandbox *sandbox)
 		.expires_at = sandbox->expires_at_ms,
 	};
 
-	vial_store_put_sandbox(sandbox->app->store, &record, NULL, NULL);
+	vial_store_put_sandbox(sandbox->app->store, &record, done, data);
 }
 
 static gint64 int_of(json_t *json, const char *field)
@@ -105,6 +111,12 @@ VialSandbox *vial_sandbox_from_record(VialApp *app, const VialSandboxRecord *rec
 	sandbox->template_name = g_strdup(record->template_name);
 	sandbox->template_hash = text_of(json, "template_hash");
 	sandbox->rootfs = text_of(json, "rootfs");
+	sandbox->runtime_dir = text_of(json, "runtime_dir");
+	sandbox->generation = text_of(json, "generation");
+	g_free(sandbox->host_id);
+	sandbox->host_id = text_of(json, "host_id");
+	if (!sandbox->host_id)
+		sandbox->host_id = g_strdup(record->id);
 	sandbox->limits = (VialLimits){ .cpu = json_number_value(json_object_get(json, "cpu")),
 		                        .memory_mb = int_of(json, "memory_mb"),
 		                        .disk_mb = int_of(json, "disk_mb"),

@@ -5,6 +5,7 @@
 #include <glib/gstdio.h>
 #include <string.h>
 
+#include "service/manifest.h"
 #include "service/runtime.h"
 #include "service/template_private.h"
 #include "util/json.h"
@@ -50,20 +51,10 @@ static void read_limit(json_t *manifest, const char *field, gint64 *out)
 		*out = json_integer_value(value);
 }
 
-/* Host CPU features decide whether a checkpoint can be restored: programs have seen them. */
-static char *cpu_features(void)
-{
-	g_autofree char *text = NULL;
-	const char *start;
-
-	if (!g_file_get_contents("/proc/cpuinfo", &text, NULL, NULL) || !(start = strstr(text, "\nflags")))
-		return g_strdup("unknown");
-	return g_strndup(start + 1, strcspn(start + 1, "\n"));
-}
-
 static char *checkpoint_key(VialApp *app, const VialTemplate *template, const char *runtime_hash)
 {
-	g_autofree char *cpu = cpu_features();
+	/* CPU features decide whether a checkpoint can be restored: programs have seen them. */
+	const char *cpu = vial_manifests_cpu(app->manifests);
 	g_autofree char *all = g_strdup_printf("%s|%s|%s|%s|%s|%" G_GINT64_FORMAT "|%s", template->image_hash, runtime_hash,
 	                                       app->engine->ops->name, app->engine->ops->version(app->engine), cpu,
 	                                       template->limits.disk_mb, VIAL_VERSION);

@@ -22,9 +22,24 @@ static GError *refuse_use(const VialSandbox *sandbox)
 	case VIAL_STATE_FAILED:
 		return g_error_new(VIAL_ERROR, VIAL_ERROR_UNAVAILABLE, "the sandbox has failed: %s",
 		                   sandbox->reason ? sandbox->reason : "no reason is known");
+	case VIAL_STATE_HIBERNATED:
+	case VIAL_STATE_HIBERNATING:
+	case VIAL_STATE_WAKING:
+		return NULL;
 	default:
 		return g_error_new(VIAL_ERROR, VIAL_ERROR_CONFLICT, "the sandbox is %s; wait until it runs", vial_state_name(sandbox->state));
 	}
+}
+
+typedef struct {
+	VialSandboxDone done;
+	gpointer data;
+} Waiter;
+
+static void hold(VialSandbox *sandbox)
+{
+	vial_sandbox_ref(sandbox);
+	sandbox->active++;
 }
 
 void vial_sandbox_acquire(VialSandbox *sandbox, VialSandboxDone done, gpointer data)
@@ -35,9 +50,60 @@ void vial_sandbox_acquire(VialSandbox *sandbox, VialSandboxDone done, gpointer d
 		done(NULL, error, data);
 		return;
 	}
-	vial_sandbox_ref(sandbox);
-	sandbox->active++;
+	if (sandbox->state != VIAL_STATE_RUNNING)
+		return vial_sandbox_wake(sandbox, done, data);
+	hold(sandbox);
 	done(sandbox, NULL, data);
+}
+
+/* Waiters for a wake are acquirers too, or requests that want nothing but the wake (done is NULL or releases). */
+void vial_sandbox_add_wake_waiter(VialSandbox *sandbox, VialSandboxDone done, gpointer data)
+{
+	Waiter *waiter = g_new0(Waiter, 1);
+
+	*waiter = (Waiter){ done, data };
+	g_ptr_array_add(sandbox->wake_waiters, waiter);
+}
+
+void vial_sandbox_wake_waiters_done(VialSandbox *sandbox, const GError *error)
+{
+	g_autoptr(GPtrArray) waiters = g_steal_pointer(&sandbox->wake_waiters);
+
+	sandbox->wake_waiters = g_ptr_array_new_with_free_func(g_free);
+	for (guint i = 0; i < waiters->len; i++) {
+		Waiter *waiter = waiters->pdata[i];
+
+		if (!error)
+			hold(sandbox);
+		waiter->done(error ? NULL : sandbox, error, waiter->data);
+	}
+}
+
+void vial_sandbox_transition_done(VialSandbox *sandbox)
+{
+	g_autoptr(GError) error = NULL;
+
+	if (sandbox->transition || sandbox->freeze)
+		return;
+	if (sandbox->delete_wanted && sandbox->state != VIAL_STATE_DELETED)
+		return vial_sandbox_delete(sandbox, NULL, NULL);
+	if (sandbox->wake_waiters->len == 0)
+		return;
+	if (sandbox->state == VIAL_STATE_HIBERNATED)
+		return vial_sandbox_begin_wake(sandbox);
+	if (sandbox->state != VIAL_STATE_RUNNING)
+		error = refuse_use(sandbox);
+	vial_sandbox_wake_waiters_done(sandbox, error);
+}
+
+gboolean vial_sandbox_is_free(const VialSandbox *sandbox, const char *verb, GError **error)
+{
+	if (sandbox->transition || sandbox->freeze || !sandbox->instance ||
+	    (sandbox->state != VIAL_STATE_RUNNING && sandbox->state != VIAL_STATE_PAUSED))
+		return vial_fail(error, VIAL_ERROR_CONFLICT, "the sandbox is %s and cannot be %s now", vial_state_name(sandbox->state), verb);
+	if (sandbox->active > 0)
+		return vial_fail(error, VIAL_ERROR_CONFLICT, "the sandbox is in use (%u requests) and cannot be %s now", sandbox->active, verb);
+	return TRUE;
 }
 
 void vial_sandbox_release(VialSandbox *sandbox)
@@ -59,7 +125,7 @@ static gboolean is_expired(const VialSandbox *sandbox, gint64 now_ms)
 
 static gboolean is_idle(const VialSandbox *sandbox, gint64 monotonic_ms)
 {
-	return sandbox->state == VIAL_STATE_RUNNING && sandbox->idle_seconds > 0 && sandbox->active == 0 &&
+	return sandbox->state == VIAL_STATE_RUNNING && !sandbox->transition && sandbox->idle_seconds > 0 && sandbox->active == 0 &&
 	       monotonic_ms - sandbox->last_active_ms >= sandbox->idle_seconds * 1000;
 }
 
@@ -73,6 +139,10 @@ static void apply_clocks(VialSandbox *sandbox, gint64 now_ms, gint64 monotonic_m
 	} else if (is_idle(sandbox, monotonic_ms) && sandbox->on_idle == VIAL_ON_IDLE_DELETE) {
 		vial_log_info("sandbox", "idle for too long", "sandbox_id", sandbox->id);
 		vial_sandbox_delete(sandbox, NULL, NULL);
+	} else if (is_idle(sandbox, monotonic_ms)) {
+		/* Should it fail, the next try comes after another idle time rather than every second. */
+		sandbox->last_active_ms = monotonic_ms;
+		vial_sandbox_hibernate(sandbox, NULL, NULL);
 	}
 }
 

@@ -30,6 +30,7 @@ typedef struct VialConfig {
 	char *runsc;  /* a path, or a name looked up in PATH */
 	char *default_template;
 	gint64 pool_size;
+	gint64 snapshot_quota_mb;
 	gint64 max_sandboxes;
 	gint64 default_ttl_seconds;
 	gint64 max_ttl_seconds; /* 0: no limit */

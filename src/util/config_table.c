@@ -38,6 +38,8 @@ const VialSetting vial_settings[] = {
 	  .initial = "code-interpreter", .help = "for sandboxes that name none" },
 	{ .name = "pool_size", .type = VIAL_SETTING_NUMBER, .offset = AT(pool_size), .initial = "2", .max = 1000,
 	  .help = "sandboxes kept ready per template" },
+	{ .name = "snapshot_quota_mb", .type = VIAL_SETTING_NUMBER, .offset = AT(snapshot_quota_mb), .initial = "51200", .max = 100000000,
+	  .help = "disk space that all snapshots together may take" },
 	{ .name = "max_sandboxes", .type = VIAL_SETTING_NUMBER, .offset = AT(max_sandboxes), .initial = "1000", .min = 1,
 	  .max = 100000, .help = "more are refused with 429" },
 	{ .name = "default_ttl_seconds", .type = VIAL_SETTING_NUMBER, .offset = AT(default_ttl_seconds), .initial = "3600",

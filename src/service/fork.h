@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Forks: children of exactly one instant of a running sandbox, which goes on. */
+#pragma once
+
+#include "service/sandbox.h"
+
+#define VIAL_MAX_FORKS 32
+
+/* `children` and `errors` run in parallel: one of the two is set for each child asked for. Borrowed. */
+typedef void (*VialForkDone)(const char *tree_id, GPtrArray *children, GPtrArray *errors, const GError *error, gpointer data);
+/* The parent must be acquired. `metadata` (may be NULL) replaces the parent's in the children. */
+void vial_fork(VialSandbox *parent, guint n_children, json_t *metadata, VialForkDone done, gpointer data);
+
+/* Keeps the winner and deletes its siblings: the other children of the same tree. {winner, tree_id, deleted, failures} */
+typedef void (*VialPromoteDone)(json_t *answer, gpointer data);
+void vial_promote(VialSandbox *winner, const char *tree_id, gboolean cleanup_siblings, VialPromoteDone done, gpointer data);

@@ -1,0 +1,384 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "service/manifest.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <gnutls/crypto.h>
+#include <gnutls/gnutls.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "util/error.h"
+#include "util/fault.h"
+#include "util/fd.h"
+#include "util/hash.h"
+#include "util/json.h"
+
+#define MANIFEST_VERSION 1
+#define MANIFEST_NAME "manifest.json"
+#define MAX_MANIFEST_BYTES (1024 * 1024)
+#define KEY_BYTES 32
+/* Files up to this size are checked before anything is loaded; only memory pages are larger. */
+#define QUICK_BYTES (16LL * 1024 * 1024)
+/* Large files are hashed in pieces on two threads; the pieces' hashes are hashed again. */
+#define PIECE_BYTES (8LL * 1024 * 1024)
+
+struct VialManifests {
+	guint8 key[KEY_BYTES];
+	char *engine;
+	char *engine_version;
+	char *cpu;
+	GMutex lock;
+	GHashTable *verified; /* folder -> identity of its files when they were last found good */
+};
+
+static char *host_cpu_features(void)
+{
+	g_autofree char *text = NULL;
+	const char *start, *colon;
+
+	if (!g_file_get_contents("/proc/cpuinfo", &text, NULL, NULL) || !(start = strstr(text, "\nflags")) || !(colon = strchr(start, ':')))
+		return g_strdup("");
+	return g_strstrip(g_strndup(colon + 1, strcspn(colon + 1, "\n")));
+}
+
+static gboolean load_key(VialManifests *manifests, const char *data_dir, GError **error)
+{
+	g_autofree char *folder = g_build_filename(data_dir, "keys", NULL);
+	vial_autofd int dir_fd = vial_dir_open(folder, 0700, error);
+	g_autofree char *content = NULL;
+	gsize size = 0;
+
+	if (dir_fd < 0)
+		return FALSE;
+	content = vial_file_read_at(dir_fd, "snapshot.key", 1024, &size, NULL);
+	if (content && size == KEY_BYTES) {
+		memcpy(manifests->key, content, KEY_BYTES);
+		return TRUE;
+	}
+	if (content)
+		return vial_fail(error, VIAL_ERROR_INTERNAL, "%s/snapshot.key is damaged; without it no snapshot can be trusted", folder);
+	if (getrandom(manifests->key, KEY_BYTES, 0) != KEY_BYTES)
+		g_error("getrandom failed");
+	return vial_file_write_at(dir_fd, "snapshot.key", manifests->key, KEY_BYTES, 0600, error);
+}
+
+VialManifests *vial_manifests_open(const char *data_dir, const char *engine, const char *engine_version, GError **error)
+{
+	VialManifests *manifests = g_new0(VialManifests, 1);
+
+	g_mutex_init(&manifests->lock);
+	manifests->engine = g_strdup(engine);
+	manifests->engine_version = g_strdup(engine_version);
+	manifests->cpu = host_cpu_features();
+	manifests->verified = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, g_free);
+	if (load_key(manifests, data_dir, error))
+		return manifests;
+	vial_manifests_free(manifests);
+	return NULL;
+}
+
+void vial_manifests_free(VialManifests *manifests)
+{
+	if (!manifests)
+		return;
+	explicit_bzero(manifests->key, KEY_BYTES);
+	g_hash_table_unref(manifests->verified);
+	g_mutex_clear(&manifests->lock);
+	g_free(manifests->engine);
+	g_free(manifests->engine_version);
+	g_free(manifests->cpu);
+	g_free(manifests);
+}
+
+/* Hashing */
+
+typedef struct {
+	const guint8 *bytes;
+	gint64 size;
+	guint8 *digests;
+	gint next; /* atomic: the piece to take */
+	gint count;
+} Pieces;
+
+static gpointer hash_pieces(gpointer data)
+{
+	Pieces *pieces = data;
+	gint index;
+
+	while ((index = g_atomic_int_add(&pieces->next, 1)) < pieces->count) {
+		gint64 offset = index * PIECE_BYTES;
+
+		gnutls_hash_fast(GNUTLS_DIG_SHA256, pieces->bytes + offset, (size_t)MIN(PIECE_BYTES, pieces->size - offset),
+		                 pieces->digests + (gsize)index * VIAL_SHA256_BYTES);
+	}
+	return NULL;
+}
+
+static char *hash_file(int dir_fd, const char *name, GError **error)
+{
+	vial_autofd int fd = openat(dir_fd, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+	guint8 sum[VIAL_SHA256_BYTES];
+	Pieces pieces = { 0 };
+	struct stat info;
+	GThread *other;
+	void *mapped;
+
+	if (fd < 0 || fstat(fd, &info) < 0 || !S_ISREG(info.st_mode)) {
+		vial_fail(error, VIAL_ERROR_INTERNAL, "cannot read %s of the snapshot: %s", name, g_strerror(errno));
+		return NULL;
+	}
+	pieces.size = info.st_size;
+	pieces.count = (gint)((pieces.size + PIECE_BYTES - 1) / PIECE_BYTES);
+	mapped = info.st_size > 0 ? mmap(NULL, (size_t)info.st_size, PROT_READ, MAP_SHARED | MAP_POPULATE, fd, 0) : NULL;
+	if (mapped == MAP_FAILED) {
+		vial_fail(error, VIAL_ERROR_INTERNAL, "cannot map %s of the snapshot: %s", name, g_strerror(errno));
+		return NULL;
+	}
+	pieces.bytes = mapped;
+	pieces.digests = g_malloc0((gsize)pieces.count * VIAL_SHA256_BYTES + 1);
+	other = pieces.count > 1 ? g_thread_new("hash", hash_pieces, &pieces) : NULL;
+	hash_pieces(&pieces);
+	if (other)
+		g_thread_join(other);
+	gnutls_hash_fast(GNUTLS_DIG_SHA256, pieces.digests, (size_t)pieces.count * VIAL_SHA256_BYTES, sum);
+	g_free(pieces.digests);
+	if (mapped)
+		munmap(mapped, (size_t)info.st_size);
+	return vial_hex_encode(sum, sizeof sum);
+}
+
+/* What must stay the same for a folder to need no second hashing. */
+static char *folder_identity(int dir_fd, json_t *files)
+{
+	GString *text = g_string_new(NULL);
+	const char *name;
+	json_t *file;
+
+	json_object_foreach (files, name, file) {
+		struct stat info = { 0 };
+
+		fstatat(dir_fd, name, &info, AT_SYMLINK_NOFOLLOW);
+		g_string_append_printf(text, "%s:%lu:%lu:%lld:%lld.%ld:%lld.%ld|", name, (unsigned long)info.st_dev, (unsigned long)info.st_ino,
+		                       (long long)info.st_size, (long long)info.st_mtim.tv_sec, info.st_mtim.tv_nsec,
+		                       (long long)info.st_ctim.tv_sec, info.st_ctim.tv_nsec);
+	}
+	return g_string_free(text, FALSE);
+}
+
+static void remember(VialManifests *manifests, const char *dir, char *identity)
+{
+	g_mutex_lock(&manifests->lock);
+	g_hash_table_replace(manifests->verified, g_strdup(dir), identity);
+	g_mutex_unlock(&manifests->lock);
+}
+
+void vial_manifest_moved(VialManifests *manifests, const char *from, const char *to)
+{
+	gpointer key, identity;
+
+	g_mutex_lock(&manifests->lock);
+	if (g_hash_table_steal_extended(manifests->verified, from, &key, &identity)) {
+		g_free(key);
+		g_hash_table_replace(manifests->verified, g_strdup(to), identity);
+	}
+	g_mutex_unlock(&manifests->lock);
+}
+
+const char *vial_manifests_cpu(const VialManifests *manifests)
+{
+	return manifests->cpu;
+}
+
+static gboolean is_remembered(VialManifests *manifests, int dir_fd, json_t *files, const char *dir)
+{
+	g_autofree char *identity = folder_identity(dir_fd, files);
+	gboolean is_same;
+
+	g_mutex_lock(&manifests->lock);
+	is_same = g_strcmp0(g_hash_table_lookup(manifests->verified, dir), identity) == 0;
+	g_mutex_unlock(&manifests->lock);
+	return is_same;
+}
+
+static char *authenticate(VialManifests *manifests, json_t *body)
+{
+	char *text = json_dumps(body, JSON_COMPACT | JSON_SORT_KEYS);
+	guint8 mac[VIAL_SHA256_BYTES];
+
+	vial_hmac_sha256(manifests->key, KEY_BYTES, text, strlen(text), mac);
+	free(text);
+	return vial_hex_encode(mac, sizeof mac);
+}
+
+/* Sealing */
+
+static json_t *hash_folder(const char *dir, int dir_fd, GError **error)
+{
+	g_autoptr(GDir) listing = g_dir_open(dir, 0, NULL);
+	g_autoptr(json_t) files = json_object();
+	const char *name;
+
+	while (listing && (name = g_dir_read_name(listing))) {
+		vial_autofd int fd = openat(dir_fd, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+		g_autofree char *sum = NULL;
+		struct stat info;
+
+		/* The flush first: hashing then reads what will still be there after a power cut. */
+		if (fd < 0 || fstat(fd, &info) < 0 || vial_fault("manifest.sync") || fsync(fd) < 0) {
+			vial_fail(error, errno == ENOSPC ? VIAL_ERROR_NO_SPACE : VIAL_ERROR_INTERNAL, "cannot flush %s of the snapshot: %s", name,
+			          g_strerror(errno));
+			return NULL;
+		}
+		sum = hash_file(dir_fd, name, error);
+		if (!sum)
+			return NULL;
+		json_object_set_new(files, name, json_pack("{s:I, s:s}", "size_bytes", (json_int_t)info.st_size, "sha256", sum));
+	}
+	return g_steal_pointer(&files);
+}
+
+gboolean vial_manifest_seal(VialManifests *manifests, const char *dir, json_t *facts, GError **error)
+{
+	vial_autofd int dir_fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	g_autoptr(json_t) body = json_deep_copy(facts);
+	g_autoptr(json_t) files = NULL, whole = NULL;
+	g_autofree char *mac = NULL, *text = NULL;
+
+	if (dir_fd < 0)
+		return vial_fail(error, VIAL_ERROR_INTERNAL, "cannot open the snapshot's folder: %s", g_strerror(errno));
+	files = hash_folder(dir, dir_fd, error);
+	if (!files)
+		return FALSE;
+	json_object_set_new(body, "version", json_integer(MANIFEST_VERSION));
+	json_object_set_new(body, "engine", json_string(manifests->engine));
+	json_object_set_new(body, "engine_version", json_string(manifests->engine_version));
+	json_object_set_new(body, "cpu_features", json_string(manifests->cpu));
+	json_object_set(body, "files", files);
+	mac = authenticate(manifests, body);
+	whole = json_pack("{s:O, s:s}", "snapshot", body, "hmac", mac);
+	text = json_dumps(whole, JSON_INDENT(1) | JSON_SORT_KEYS);
+	if (vial_fault("manifest.write"))
+		return vial_fail(error, VIAL_ERROR_NO_SPACE, "cannot write the manifest: injected failure");
+	if (!vial_file_write_at(dir_fd, MANIFEST_NAME, text, strlen(text), 0600, error))
+		return FALSE;
+	remember(manifests, dir, folder_identity(dir_fd, files));
+	return TRUE;
+}
+
+/* Checking */
+
+static gboolean host_has_features(VialManifests *manifests, const char *wanted, GError **error)
+{
+	g_auto(GStrv) ours = g_strsplit(manifests->cpu, " ", -1);
+	g_auto(GStrv) theirs = g_strsplit(wanted, " ", -1);
+
+	for (char **feature = theirs; *feature; feature++)
+		if (**feature && !g_strv_contains((const char *const *)ours, *feature))
+			return vial_fail(error, VIAL_ERROR_CONFLICT, "the snapshot was taken on a CPU with \"%s\", which this host lacks", *feature);
+	return TRUE;
+}
+
+static gboolean is_restorable_here(VialManifests *manifests, json_t *body, GError **error)
+{
+	const char *engine = json_string_value(json_object_get(body, "engine"));
+	const char *version = json_string_value(json_object_get(body, "engine_version"));
+	const char *cpu = json_string_value(json_object_get(body, "cpu_features"));
+
+	if (json_integer_value(json_object_get(body, "version")) != MANIFEST_VERSION)
+		return vial_fail(error, VIAL_ERROR_CONFLICT, "the snapshot's manifest is of another version of Vial");
+	if (g_strcmp0(engine, manifests->engine) != 0 || g_strcmp0(version, manifests->engine_version) != 0)
+		return vial_fail(error, VIAL_ERROR_CONFLICT, "the snapshot was taken with %s %s, but this host runs %s %s", engine, version,
+		                 manifests->engine, manifests->engine_version);
+	return host_has_features(manifests, cpu ? cpu : "", error);
+}
+
+static json_t *load_manifest(VialManifests *manifests, const char *dir, int dir_fd, GError **error)
+{
+	gsize size;
+	g_autofree char *text = vial_file_read_at(dir_fd, MANIFEST_NAME, MAX_MANIFEST_BYTES, &size, NULL);
+	g_autoptr(json_t) whole = text ? json_loadb(text, size, JSON_REJECT_DUPLICATES, NULL) : NULL;
+	json_t *body = json_object_get(whole, "snapshot");
+	const char *claimed = json_string_value(json_object_get(whole, "hmac"));
+	g_autofree char *mac = NULL;
+
+	if (!json_is_object(body) || !claimed) {
+		vial_fail(error, VIAL_ERROR_CONFLICT, "the snapshot has no readable manifest and is not trusted");
+		return NULL;
+	}
+	mac = authenticate(manifests, body);
+	if (strlen(claimed) != strlen(mac) || !vial_constant_time_equal(claimed, mac, strlen(mac))) {
+		vial_fail(error, VIAL_ERROR_CONFLICT, "the snapshot's manifest was changed or comes from another installation, and is refused");
+		return NULL;
+	}
+	return json_incref(body);
+}
+
+/* Checks the files on one side of QUICK_BYTES against the manifest. */
+static gboolean check_files(int dir_fd, json_t *files, gboolean large, GError **error)
+{
+	const char *name;
+	json_t *file;
+
+	json_object_foreach (files, name, file) {
+		gint64 size = json_integer_value(json_object_get(file, "size_bytes"));
+		const char *expected = json_string_value(json_object_get(file, "sha256"));
+		g_autofree char *sum = NULL;
+		struct stat info;
+
+		if (fstatat(dir_fd, name, &info, AT_SYMLINK_NOFOLLOW) < 0 || !S_ISREG(info.st_mode) || info.st_size != size)
+			return vial_fail(error, VIAL_ERROR_CONFLICT, "the snapshot is damaged: %s is missing or has another size", name);
+		if ((size > QUICK_BYTES) != large)
+			continue;
+		sum = hash_file(dir_fd, name, error);
+		if (!sum)
+			return FALSE;
+		if (g_strcmp0(sum, expected) != 0)
+			return vial_fail(error, VIAL_ERROR_CONFLICT, "the snapshot is damaged: the contents of %s were changed", name);
+	}
+	return TRUE;
+}
+
+gboolean vial_manifest_check(VialManifests *manifests, const char *dir, gboolean *out_needs_deep, json_t **out_facts, GError **error)
+{
+	vial_autofd int dir_fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	g_autoptr(json_t) body = NULL;
+	json_t *files;
+
+	if (dir_fd < 0)
+		return vial_fail(error, VIAL_ERROR_NOT_FOUND, "the snapshot's files are gone");
+	body = load_manifest(manifests, dir, dir_fd, error);
+	if (!body || !is_restorable_here(manifests, body, error))
+		return FALSE;
+	files = json_object_get(body, "files");
+	*out_needs_deep = !is_remembered(manifests, dir_fd, files, dir);
+	if (*out_needs_deep && !check_files(dir_fd, files, FALSE, error))
+		return FALSE;
+	if (out_facts)
+		*out_facts = g_steal_pointer(&body);
+	return TRUE;
+}
+
+gboolean vial_manifest_check_deep(VialManifests *manifests, const char *dir, GError **error)
+{
+	vial_autofd int dir_fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	g_autoptr(json_t) body = NULL;
+	g_autofree char *identity = NULL;
+	json_t *files;
+
+	if (dir_fd < 0)
+		return vial_fail(error, VIAL_ERROR_NOT_FOUND, "the snapshot's files are gone");
+	body = load_manifest(manifests, dir, dir_fd, error);
+	if (!body)
+		return FALSE;
+	files = json_object_get(body, "files");
+	/* Taken before hashing: a change in between makes the next check hash again. */
+	identity = folder_identity(dir_fd, files);
+	if (!check_files(dir_fd, files, TRUE, error))
+		return FALSE;
+	remember(manifests, dir, g_steal_pointer(&identity));
+	return TRUE;
+}

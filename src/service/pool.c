@@ -1,0 +1,402 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One entry is made at a time, and only while no client's boot is under way, so that filling up never slows a user. Under
+ * memory pressure the pool gives its guests back and makes no new ones until there is room again.
+ */
+#include "service/pool.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "service/sandbox.h"
+#include "util/id.h"
+#include "util/log.h"
+
+#define LOOK_SECONDS 2
+#define PAUSE_AFTER_FAILURE_LOOKS 15
+/* Below this share of the host's memory the pool is drained. */
+#define LOW_MEMORY_PERCENT 10
+
+typedef struct {
+	char *host_id;
+	char *template_name;
+	char *template_hash;
+	char *rootfs;
+	char *runtime_dir;
+	VialLimits limits;
+	gboolean is_restored; /* else a blank */
+	VialInstance *instance;
+	VialPool *pool;
+} Entry;
+
+struct VialPool {
+	VialApp *app;
+	GPtrArray *entries; /* ready ones */
+	Entry *making;
+	guint look;
+	guint failures_wait;
+	gboolean is_closed;
+	gboolean is_low_on_memory;
+	guint closing;
+	void (*drained)(gpointer data);
+	gpointer drained_data;
+};
+
+static void entry_free(Entry *entry)
+{
+	g_free(entry->host_id);
+	g_free(entry->template_name);
+	g_free(entry->template_hash);
+	g_free(entry->rootfs);
+	g_free(entry->runtime_dir);
+	g_free(entry);
+}
+
+static void closed_one(VialPool *pool)
+{
+	if (pool->closing > 0 && --pool->closing == 0 && pool->drained)
+		pool->drained(pool->drained_data);
+}
+
+static void on_discarded(const char *reason, gpointer data)
+{
+	closed_one(data);
+}
+
+static void on_discarded_quietly(const char *reason, gpointer data)
+{
+}
+
+static void discard(Entry *entry, gboolean is_closing)
+{
+	VialPool *pool = entry->pool;
+
+	g_ptr_array_remove(pool->entries, entry);
+	vial_instance_stop(entry->instance);
+	vial_instance_free(entry->instance);
+	vial_sweep(pool->app, entry->host_id, is_closing ? on_discarded : on_discarded_quietly, pool);
+	entry_free(entry);
+}
+
+static void on_entry_ended(VialInstance *instance, const char *reason, gpointer data)
+{
+	Entry *entry = data;
+
+	vial_log_warning("pool", "a waiting sandbox ended", "host_id", entry->host_id, "detail", reason);
+	discard(entry, FALSE);
+}
+
+static void watch(Entry *entry)
+{
+	static const VialInstanceEvents events = { .ended = on_entry_ended };
+
+	vial_instance_set_events(entry->instance, &events, entry);
+}
+
+static guint count(VialPool *pool, const VialTemplate *template, gboolean restored)
+{
+	guint found = 0;
+
+	for (guint i = 0; i < pool->entries->len; i++) {
+		Entry *entry = pool->entries->pdata[i];
+
+		found += entry->is_restored == restored && strcmp(entry->template_hash, template->hash) == 0;
+	}
+	return found;
+}
+
+/* Taking */
+
+static VialInstance *take(Entry *entry, char **out_host_id)
+{
+	VialInstance *instance = entry->instance;
+
+	vial_instance_set_events(instance, &(VialInstanceEvents){ 0 }, NULL);
+	*out_host_id = g_strdup(entry->host_id);
+	g_ptr_array_remove(entry->pool->entries, entry);
+	vial_pool_kick(entry->pool);
+	entry_free(entry);
+	return instance;
+}
+
+/* Memory and disk are fixed when the guest starts; the number of processors is not. */
+static gboolean same_size(const VialLimits *a, const VialLimits *b)
+{
+	return a->memory_mb == b->memory_mb && a->disk_mb == b->disk_mb && a->process_limit == b->process_limit;
+}
+
+VialInstance *vial_pool_claim(VialPool *pool, const VialTemplate *template, const VialLimits *limits, char **out_host_id)
+{
+	for (guint i = 0; pool && i < pool->entries->len; i++) {
+		Entry *entry = pool->entries->pdata[i];
+
+		if (entry->is_restored && strcmp(entry->template_hash, template->hash) == 0 && same_size(&entry->limits, limits))
+			return take(entry, out_host_id);
+	}
+	return NULL;
+}
+
+void vial_pool_fill_spec(VialApp *app, VialBootSpec *spec, char **out_host_id)
+{
+	VialPool *pool = app->pool;
+
+	for (guint i = 0; pool && i < pool->entries->len; i++) {
+		Entry *entry = pool->entries->pdata[i];
+
+		if (entry->is_restored || strcmp(entry->rootfs, spec->rootfs) != 0 || strcmp(entry->runtime_dir, spec->runtime_dir) != 0 ||
+		    !same_size(&entry->limits, &spec->limits))
+			continue;
+		spec->blank = take(entry, out_host_id);
+		spec->host_id = *out_host_id;
+		return;
+	}
+	*out_host_id = vial_id_new();
+	spec->host_id = *out_host_id;
+}
+
+gboolean vial_pool_owns(VialPool *pool, const char *host_id)
+{
+	if (pool->making && strcmp(pool->making->host_id, host_id) == 0)
+		return TRUE;
+	for (guint i = 0; i < pool->entries->len; i++)
+		if (strcmp(((Entry *)pool->entries->pdata[i])->host_id, host_id) == 0)
+			return TRUE;
+	return FALSE;
+}
+
+/* Making */
+
+static void made(Entry *entry, VialInstance *instance, const GError *error)
+{
+	VialPool *pool = entry->pool;
+
+	pool->making = NULL;
+	if (error) {
+		vial_log_warning("pool", "a sandbox could not be made ready", "template", entry->template_name, "error", error->message);
+		pool->failures_wait = PAUSE_AFTER_FAILURE_LOOKS;
+		entry_free(entry);
+	} else {
+		entry->instance = instance;
+		g_ptr_array_add(pool->entries, entry);
+		watch(entry);
+		if (pool->is_closed)
+			discard(entry, TRUE);
+		else
+			vial_pool_kick(pool);
+		return;
+	}
+	if (pool->is_closed)
+		closed_one(pool);
+}
+
+static void on_restored(VialInstance *instance, const GError *error, gpointer data)
+{
+	made(data, instance, error);
+}
+
+static void on_blank_created(json_t *result, const GError *error, gpointer data)
+{
+	Entry *entry = data;
+	VialInstance *instance = g_steal_pointer(&entry->instance);
+
+	if (error) {
+		vial_instance_stop(instance);
+		vial_instance_free(instance);
+		vial_sweep(entry->pool->app, entry->host_id, NULL, NULL);
+	}
+	made(entry, error ? NULL : instance, error);
+}
+
+static void on_blank_launched(VialInstance *instance, GError *error, gpointer data)
+{
+	Entry *entry = data;
+
+	if (error) {
+		vial_sweep(entry->pool->app, entry->host_id, NULL, NULL);
+		return made(entry, NULL, error);
+	}
+	entry->instance = instance;
+	vial_instance_create(instance, on_blank_created, entry);
+}
+
+static Entry *entry_new(VialPool *pool, const VialTemplate *template, gboolean restored)
+{
+	Entry *entry = g_new0(Entry, 1);
+
+	entry->pool = pool;
+	entry->template_name = g_strdup(template->name);
+	entry->template_hash = g_strdup(template->hash);
+	entry->rootfs = g_strdup(template->rootfs);
+	entry->runtime_dir = g_strdup(vial_templates_runtime_dir(pool->app->templates));
+	entry->limits = template->limits;
+	entry->is_restored = restored;
+	return entry;
+}
+
+static void make_restored(VialPool *pool, const VialTemplate *template)
+{
+	Entry *entry = entry_new(pool, template, TRUE);
+	VialBootSpec spec = {
+		.rootfs = entry->rootfs,
+		.runtime_dir = entry->runtime_dir,
+		.limits = entry->limits,
+		.image = template->checkpoint,
+	};
+
+	vial_pool_fill_spec(pool->app, &spec, &entry->host_id);
+	spec.sandbox_id = entry->host_id;
+	pool->making = entry;
+	vial_boot(pool->app, &spec, on_restored, entry);
+}
+
+static void make_blank(VialPool *pool, const VialTemplate *template)
+{
+	Entry *entry = entry_new(pool, template, FALSE);
+	g_autofree char *dir = NULL;
+	VialLaunch launch = { .rootfs = entry->rootfs, .runtime_dir = entry->runtime_dir, .limits = entry->limits };
+
+	entry->host_id = vial_id_new();
+	dir = vial_host_dir(pool->app, entry->host_id);
+	launch.id = entry->host_id;
+	launch.dir = dir;
+	pool->making = entry;
+	g_mkdir_with_parents(dir, 0700);
+	vial_instance_launch(pool->app->engine, &launch, on_blank_launched, entry);
+}
+
+static gboolean clients_are_waiting(VialPool *pool)
+{
+	GHashTableIter iter;
+	gpointer value;
+
+	g_hash_table_iter_init(&iter, vial_sandboxes_table(pool->app->sandboxes));
+	while (g_hash_table_iter_next(&iter, NULL, &value)) {
+		VialState state = ((VialSandbox *)value)->state;
+
+		if (state == VIAL_STATE_CREATING || state == VIAL_STATE_WAKING)
+			return TRUE;
+	}
+	return FALSE;
+}
+
+static gboolean fill(gpointer data)
+{
+	VialPool *pool = data;
+	GPtrArray *templates = vial_templates_all(pool->app->templates);
+	guint wanted = (guint)pool->app->config->pool_size;
+
+	if (pool->making || pool->is_closed || pool->is_low_on_memory || pool->failures_wait > 0 || clients_are_waiting(pool))
+		return G_SOURCE_REMOVE;
+	for (guint i = 0; i < templates->len; i++) {
+		VialTemplate *template = templates->pdata[i];
+
+		if (!template->checkpoint)
+			continue;
+		if (count(pool, template, TRUE) < wanted) {
+			make_restored(pool, template);
+			return G_SOURCE_REMOVE;
+		}
+	}
+	for (guint i = 0; wanted > 0 && i < templates->len; i++) {
+		VialTemplate *template = templates->pdata[i];
+
+		if (template->checkpoint && count(pool, template, FALSE) < wanted) {
+			make_blank(pool, template);
+			return G_SOURCE_REMOVE;
+		}
+	}
+	return G_SOURCE_REMOVE;
+}
+
+void vial_pool_kick(VialPool *pool)
+{
+	if (pool && !pool->is_closed)
+		g_idle_add_full(G_PRIORITY_LOW, fill, pool, NULL);
+}
+
+/* Looking after it */
+
+static gboolean memory_is_low(void)
+{
+	FILE *file = fopen("/proc/meminfo", "re");
+	long total = 0, available = 0;
+	char line[128];
+
+	while (file && fgets(line, sizeof line, file)) {
+		sscanf(line, "MemTotal: %ld", &total);
+		sscanf(line, "MemAvailable: %ld", &available);
+	}
+	if (file)
+		fclose(file);
+	return total > 0 && available * 100 / total < LOW_MEMORY_PERCENT;
+}
+
+static gboolean is_stale(VialPool *pool, const Entry *entry)
+{
+	VialTemplate *template = vial_templates_find(pool->app->templates, entry->template_name);
+
+	return !template || strcmp(template->hash, entry->template_hash) != 0;
+}
+
+static gboolean on_look(gpointer data)
+{
+	VialPool *pool = data;
+
+	pool->is_low_on_memory = memory_is_low();
+	if (pool->failures_wait > 0)
+		pool->failures_wait--;
+	for (guint i = pool->entries->len; i > 0; i--) {
+		Entry *entry = pool->entries->pdata[i - 1];
+
+		if (pool->is_low_on_memory || is_stale(pool, entry))
+			discard(entry, FALSE);
+	}
+	vial_pool_kick(pool);
+	return G_SOURCE_CONTINUE;
+}
+
+VialPool *vial_pool_new(VialApp *app)
+{
+	VialPool *pool = g_new0(VialPool, 1);
+
+	pool->app = app;
+	pool->entries = g_ptr_array_new();
+	pool->look = g_timeout_add_seconds(LOOK_SECONDS, on_look, pool);
+	vial_pool_kick(pool);
+	return pool;
+}
+
+void vial_pool_drain(VialPool *pool, void (*done)(gpointer data), gpointer data)
+{
+	pool->is_closed = TRUE;
+	g_clear_handle_id(&pool->look, g_source_remove);
+	pool->drained = done;
+	pool->drained_data = data;
+	pool->closing = 1 + pool->entries->len + (pool->making ? 1 : 0);
+	while (pool->entries->len > 0)
+		discard(pool->entries->pdata[pool->entries->len - 1], TRUE);
+	closed_one(pool);
+}
+
+void vial_pool_free(VialPool *pool)
+{
+	if (!pool)
+		return;
+	g_clear_handle_id(&pool->look, g_source_remove);
+	g_ptr_array_unref(pool->entries);
+	g_free(pool);
+}
+
+json_t *vial_pool_json(VialPool *pool)
+{
+	GPtrArray *templates = vial_templates_all(pool->app->templates);
+	json_t *list = json_object();
+
+	for (guint i = 0; i < templates->len; i++) {
+		VialTemplate *template = templates->pdata[i];
+
+		json_object_set_new(list, template->name, json_pack("{s:I, s:I}", "ready", (json_int_t)count(pool, template, TRUE), "blank",
+		                                                    (json_int_t)count(pool, template, FALSE)));
+	}
+	return list;
+}

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The warm pool: per template a few sandboxes restored and waiting for an owner, and behind them blanks, host processes
+ * whose start-up is already paid and into which any checkpoint of the template can be loaded. A claim is exclusive by
+ * construction: taking an entry removes it from the list, on the one thread that has the list.
+ */
+#pragma once
+
+#include "service/boot.h"
+#include "service/template.h"
+
+VialPool *vial_pool_new(VialApp *app);
+/* Ends every entry; `done` when they are gone. The pool fills no more. */
+void vial_pool_drain(VialPool *pool, void (*done)(gpointer data), gpointer data);
+void vial_pool_free(VialPool *pool);
+
+/* A restored guest for exactly these limits, or NULL. The caller introduces it to its owner with vial_boot_hello(). */
+VialInstance *vial_pool_claim(VialPool *pool, const VialTemplate *template, const VialLimits *limits, char **out_host_id);
+
+/* Completes a boot's spec with a blank where one fits, else with a new host id. Sets spec->host_id and spec->blank. */
+void vial_pool_fill_spec(VialApp *app, VialBootSpec *spec, char **out_host_id);
+
+/* Something was taken, or a boot is over: fill up when there is time. */
+void vial_pool_kick(VialPool *pool);
+
+gboolean vial_pool_owns(VialPool *pool, const char *host_id);
+json_t *vial_pool_json(VialPool *pool);

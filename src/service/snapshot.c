@@ -1,0 +1,292 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "service/snapshot.h"
+
+#include <errno.h>
+#include <glib/gstdio.h>
+#include <string.h>
+
+#include "service/freeze.h"
+#include "service/manifest.h"
+#include "service/sandbox_private.h"
+#include "util/fault.h"
+#include "util/id.h"
+#include "util/json.h"
+#include "util/log.h"
+#include "util/time.h"
+#include "util/tree.h"
+#include "util/worker.h"
+
+#define TEMPORARY_SUFFIX ".tmp"
+
+struct VialSnapshots {
+	GHashTable *by_id;
+};
+
+static void snapshot_free(gpointer data)
+{
+	VialSnapshot *snapshot = data;
+
+	g_free(snapshot->id);
+	g_free(snapshot->project);
+	g_free(snapshot->sandbox_id);
+	g_free(snapshot->template_name);
+	g_free(snapshot->name);
+	json_decref(snapshot->facts);
+	g_free(snapshot);
+}
+
+char *vial_snapshot_dir(VialApp *app, const char *id)
+{
+	return g_build_filename(app->config->data_dir, "snapshots", id, NULL);
+}
+
+/* Folders the store does not know are remains of a snapshot that was interrupted or deleted half-way. */
+static void collect_garbage(VialApp *app, VialSnapshots *snapshots)
+{
+	g_autofree char *folder = g_build_filename(app->config->data_dir, "snapshots", NULL);
+	g_autoptr(GDir) dir = g_dir_open(folder, 0, NULL);
+	const char *name;
+
+	while (dir && (name = g_dir_read_name(dir))) {
+		g_autofree char *path = g_build_filename(folder, name, NULL);
+
+		if (!g_hash_table_contains(snapshots->by_id, name))
+			vial_tree_remove(path);
+	}
+}
+
+VialSnapshots *vial_snapshots_load(VialApp *app, GError **error)
+{
+	g_autoptr(GPtrArray) records = vial_store_load_snapshots(app->store, error);
+	VialSnapshots *snapshots;
+
+	if (!records)
+		return NULL;
+	snapshots = g_new0(VialSnapshots, 1);
+	snapshots->by_id = g_hash_table_new_full(g_str_hash, g_str_equal, NULL, snapshot_free);
+	for (guint i = 0; i < records->len; i++) {
+		const VialSnapshotRecord *record = records->pdata[i];
+		VialSnapshot *snapshot = g_new0(VialSnapshot, 1);
+
+		snapshot->id = g_strdup(record->id);
+		snapshot->project = g_strdup(record->project);
+		snapshot->sandbox_id = g_strdup(record->sandbox_id);
+		snapshot->template_name = g_strdup(record->template_name);
+		snapshot->name = record->name && *record->name ? g_strdup(record->name) : NULL;
+		snapshot->size_bytes = record->size_bytes;
+		snapshot->created_at_ms = record->created_at;
+		snapshot->facts = json_loads(record->document ? record->document : "{}", 0, NULL);
+		g_hash_table_insert(snapshots->by_id, snapshot->id, snapshot);
+	}
+	collect_garbage(app, snapshots);
+	return snapshots;
+}
+
+void vial_snapshots_free(VialSnapshots *snapshots)
+{
+	if (!snapshots)
+		return;
+	g_hash_table_unref(snapshots->by_id);
+	g_free(snapshots);
+}
+
+static int newest_first(gconstpointer a, gconstpointer b)
+{
+	const VialSnapshot *left = *(VialSnapshot *const *)a, *right = *(VialSnapshot *const *)b;
+
+	if (left->created_at_ms != right->created_at_ms)
+		return left->created_at_ms > right->created_at_ms ? -1 : 1;
+	return strcmp(left->id, right->id);
+}
+
+GPtrArray *vial_snapshots_list(VialApp *app, const VialIdentity *identity)
+{
+	GPtrArray *list = g_ptr_array_new();
+	GHashTableIter iter;
+	gpointer value;
+
+	g_hash_table_iter_init(&iter, app->snapshots->by_id);
+	while (g_hash_table_iter_next(&iter, NULL, &value))
+		if (strcmp(((VialSnapshot *)value)->project, identity->project) == 0)
+			g_ptr_array_add(list, value);
+	g_ptr_array_sort(list, newest_first);
+	return list;
+}
+
+VialSnapshot *vial_snapshots_find(VialApp *app, const VialIdentity *identity, const char *id_or_name, GError **error)
+{
+	g_autoptr(GPtrArray) list = vial_snapshots_list(app, identity);
+
+	for (guint i = 0; i < list->len; i++) {
+		VialSnapshot *snapshot = list->pdata[i];
+
+		if (strcmp(snapshot->id, id_or_name) == 0 || g_strcmp0(snapshot->name, id_or_name) == 0)
+			return snapshot;
+	}
+	vial_fail(error, VIAL_ERROR_NOT_FOUND, "there is no snapshot %.64s", id_or_name);
+	return NULL;
+}
+
+json_t *vial_snapshot_json(const VialSnapshot *snapshot)
+{
+	char created[VIAL_TIME_TEXT_SIZE];
+
+	vial_time_fill(created, snapshot->created_at_ms);
+	return json_pack("{s:s, s:s, s:s, s:s*, s:I, s:s, s:O*, s:O*}", "id", snapshot->id, "sandbox_id", snapshot->sandbox_id, "template",
+	                 snapshot->template_name, "name", snapshot->name, "size_bytes", (json_int_t)snapshot->size_bytes, "created_at", created,
+	                 "memory_mb", json_object_get(snapshot->facts, "memory_mb"), "cpu", json_object_get(snapshot->facts, "cpu"));
+}
+
+static void store_snapshot(VialApp *app, const VialSnapshot *snapshot, VialStoreDone done, gpointer data)
+{
+	g_autofree char *document = vial_json_dump(snapshot->facts);
+	VialSnapshotRecord record = {
+		.id = snapshot->id,
+		.project = snapshot->project,
+		.sandbox_id = snapshot->sandbox_id,
+		.template_name = snapshot->template_name,
+		.name = snapshot->name ? snapshot->name : (char *)"",
+		.document = document,
+		.size_bytes = snapshot->size_bytes,
+		.created_at = snapshot->created_at_ms,
+	};
+
+	vial_store_put_snapshot(app->store, &record, done, data);
+}
+
+/* Taking one */
+
+typedef struct {
+	VialSandbox *sandbox;
+	VialSnapshot *snapshot;
+	char *temporary;
+	char *dir;
+	GError *error;
+	VialSnapshotDone done;
+	gpointer data;
+} Taking;
+
+static void taking_end(Taking *taking, const GError *error)
+{
+	taking->done(error ? NULL : taking->snapshot, error, taking->data);
+	if (error)
+		snapshot_free(taking->snapshot);
+	vial_sandbox_unref(taking->sandbox);
+	g_clear_error(&taking->error);
+	g_free(taking->temporary);
+	g_free(taking->dir);
+	g_free(taking);
+}
+
+static void remove_work(gpointer path)
+{
+	vial_tree_remove(path);
+}
+
+static void on_stored(const GError *error, gpointer data)
+{
+	Taking *taking = data;
+	VialApp *app = taking->sandbox->app;
+
+	if (error) {
+		vial_worker_run(remove_work, g_free, g_strdup(taking->dir));
+		return taking_end(taking, error);
+	}
+	g_hash_table_insert(app->snapshots->by_id, taking->snapshot->id, taking->snapshot);
+	taking_end(taking, NULL);
+}
+
+static void seal_work(gpointer data)
+{
+	Taking *taking = data;
+	VialManifests *manifests = taking->sandbox->app->manifests;
+
+	if (!vial_manifest_seal(manifests, taking->temporary, taking->snapshot->facts, &taking->error))
+		return;
+	taking->snapshot->size_bytes = vial_tree_size(taking->temporary);
+	if (vial_fault("snapshot.rename") || g_rename(taking->temporary, taking->dir) < 0)
+		vial_fail(&taking->error, VIAL_ERROR_INTERNAL, "the snapshot cannot be put in place: %s", g_strerror(errno));
+	else
+		vial_manifest_moved(manifests, taking->temporary, taking->dir);
+}
+
+static void seal_done(gpointer data)
+{
+	Taking *taking = data;
+
+	if (taking->error) {
+		vial_worker_run(remove_work, g_free, g_strdup(taking->temporary));
+		return taking_end(taking, taking->error);
+	}
+	store_snapshot(taking->sandbox->app, taking->snapshot, on_stored, taking);
+}
+
+static void on_frozen(const GError *error, gpointer data)
+{
+	Taking *taking = data;
+
+	if (error) {
+		vial_worker_run(remove_work, g_free, g_strdup(taking->temporary));
+		return taking_end(taking, error);
+	}
+	vial_worker_run(seal_work, seal_done, taking);
+}
+
+static gboolean may_take(VialSandbox *sandbox, const char *name, GError **error)
+{
+	const VialConfig *config = sandbox->app->config;
+	GHashTableIter iter;
+	gpointer value;
+	gint64 total = 0;
+
+	g_hash_table_iter_init(&iter, sandbox->app->snapshots->by_id);
+	while (g_hash_table_iter_next(&iter, NULL, &value)) {
+		VialSnapshot *other = value;
+
+		total += other->size_bytes;
+		if (name && strcmp(other->project, sandbox->project) == 0 && g_strcmp0(other->name, name) == 0)
+			return vial_fail(error, VIAL_ERROR_CONFLICT, "there already is a snapshot named \"%s\"; delete it or choose another name", name);
+	}
+	if (total >= config->snapshot_quota_mb * 1024 * 1024)
+		return vial_fail(error, VIAL_ERROR_QUOTA, "snapshots take %" G_GINT64_FORMAT " MB, all that snapshot_quota_mb allows; delete some",
+		                 (gint64)(total / 1024 / 1024));
+	return TRUE;
+}
+
+void vial_snapshot_take(VialSandbox *sandbox, const char *name, VialSnapshotDone done, gpointer data)
+{
+	g_autofree char *parent = g_build_filename(sandbox->app->config->data_dir, "snapshots", NULL);
+	g_autoptr(GError) error = NULL;
+	VialSnapshot *snapshot;
+	Taking *taking;
+
+	if (!may_take(sandbox, name, &error)) {
+		done(NULL, error, data);
+		return;
+	}
+	g_mkdir_with_parents(parent, 0700);
+	snapshot = g_new0(VialSnapshot, 1);
+	snapshot->id = vial_id_new();
+	snapshot->project = g_strdup(sandbox->project);
+	snapshot->sandbox_id = g_strdup(sandbox->id);
+	snapshot->template_name = g_strdup(sandbox->template_name);
+	snapshot->name = g_strdup(name);
+	snapshot->created_at_ms = vial_time_now_ms();
+	snapshot->facts = vial_sandbox_facts(sandbox, "snapshot");
+	taking = g_new0(Taking, 1);
+	taking->sandbox = vial_sandbox_ref(sandbox);
+	taking->snapshot = snapshot;
+	taking->dir = vial_snapshot_dir(sandbox->app, snapshot->id);
+	taking->temporary = g_strconcat(taking->dir, TEMPORARY_SUFFIX, NULL);
+	taking->done = done;
+	taking->data = data;
+	vial_freeze(sandbox, taking->temporary, FALSE, on_frozen, taking);
+}
+
+void vial_snapshot_delete(VialApp *app, VialSnapshot *snapshot, VialStoreDone done, gpointer data)
+{
+	/* Out of the record first: a folder without a record is garbage, a record without a folder would be a lie. */
+	vial_store_delete_snapshot(app->store, snapshot->id, done, data);
+	vial_worker_run(remove_work, g_free, vial_snapshot_dir(app, snapshot->id));
+	g_hash_table_remove(app->snapshots->by_id, snapshot->id);
+}
