@@ -21,6 +21,7 @@
 #define FADT_FLAG_HARDWARE_REDUCED (1u << 20)
 #define BOOT_ARCH_NO_VGA (1u << 2)
 #define BOOT_ARCH_NO_MSI (1u << 3)
+#define BOOT_ARCH_NO_RTC (1u << 5) /* else the kernel waits seconds for it */
 
 struct table_header {
 	char signature[4];
@@ -165,7 +166,7 @@ static void put_port(uint8_t *at, uint64_t port)
 static uint64_t place_fadt(struct placer *placer, uint64_t dsdt)
 {
 	uint8_t table[FADT_BYTES] = { 0 };
-	uint16_t boot_arch = BOOT_ARCH_NO_VGA | BOOT_ARCH_NO_MSI;
+	uint16_t boot_arch = BOOT_ARCH_NO_VGA | BOOT_ARCH_NO_MSI | BOOT_ARCH_NO_RTC;
 	uint32_t flags = FADT_FLAG_WBINVD | FADT_FLAG_POWER_BUTTON | FADT_FLAG_SLEEP_BUTTON | FADT_FLAG_RESET_REGISTER |
 			 FADT_FLAG_HARDWARE_REDUCED;
 	uint32_t dsdt_low = (uint32_t)dsdt;

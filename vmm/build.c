@@ -161,7 +161,7 @@ static int boot(struct vial_machine *machine, const struct vial_config *config, 
 	vial_file_unmap(&kernel);
 	vial_file_unmap(&initrd);
 	if (result == 0)
-		vial_machine_new_generation(machine);
+		vial_machine_new_generation(machine, false);
 	return result;
 }
 
@@ -182,7 +182,7 @@ static int restore(struct vial_machine *machine, const struct vial_config *confi
 	*out_error = result == -EINVAL ? "the snapshot is of a machine with another shape" : "the snapshot's state was refused";
 	/* Last: loading the interrupt chips would have wiped this interrupt out. */
 	if (result == 0)
-		vial_machine_new_generation(machine);
+		vial_machine_new_generation(machine, true);
 	return result;
 }
 

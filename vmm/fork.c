@@ -88,7 +88,7 @@ int vial_fork_become(struct vial_machine *machine, const struct vial_state_write
 		result = vial_net_attach(&machine->devices[machine->device_count - 1], child->tap_fd);
 	}
 	if (result == 0) {
-		vial_machine_new_generation(machine);
+		vial_machine_new_generation(machine, true);
 		*out_error = "the child's threads cannot be started";
 		result = vial_machine_start(machine);
 	}

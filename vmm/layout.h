@@ -25,9 +25,9 @@
 
 /* Inputs of the IOAPIC. From 16 on they are free of the PC's history. */
 #define VIAL_SERIAL_GSI 4u
-#define VIAL_GENERATION_GSI 5u
 #define VIAL_VIRTIO_FIRST_GSI 16u
 #define VIAL_MAX_DEVICES 7u
+#define VIAL_GENERATION_GSI 23u
 #define VIAL_MAX_VCPUS 8u
 
 /* I/O ports. */

@@ -69,8 +69,8 @@ int vial_machine_create_vm(struct vial_machine *machine, const char **out_error)
 int vial_machine_load_vm(struct vial_machine *machine, const struct vial_state *state);
 /* In a fork, before create_vm: forgets the parent's VM, vCPUs, threads and eventfds. */
 void vial_machine_forget_vm(struct vial_machine *machine);
-/* A new identity for the guest's kernel: fresh 16 bytes and the interrupt. */
-void vial_machine_new_generation(struct vial_machine *machine);
+/* A new identity for the guest's kernel: 16 fresh bytes and, except before it boots, the interrupt that says so. */
+void vial_machine_new_generation(struct vial_machine *machine, bool announces);
 
 /* While parked: everything but memory and disk contents. */
 struct vial_saved_wire {

@@ -159,12 +159,12 @@ void vial_machine_forget_vm(struct vial_machine *machine)
 	machine->is_running = false;
 }
 
-void vial_machine_new_generation(struct vial_machine *machine)
+void vial_machine_new_generation(struct vial_machine *machine, bool announces)
 {
 	uint8_t *generation = vial_memory_at(&machine->memory, VIAL_GENERATION_ADDRESS, 16);
 	uint64_t one = 1;
 
 	/* A kernel without the driver ignores both; the agent's HELLO reseeds in any case. */
-	if (generation && getrandom(generation, 16, 0) == 16)
+	if (generation && getrandom(generation, 16, 0) == 16 && announces)
 		(void)!write(machine->generation_fd, &one, sizeof(one));
 }

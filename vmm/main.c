@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <getopt.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -51,6 +52,20 @@ static int enter_jail(const char **out_error)
 	return 0;
 }
 
+static void *do_nothing(void *argument)
+{
+	return argument;
+}
+
+/* The C library installs a signal handler with the first thread of a process; later our filter would not let it. */
+static void start_first_thread(void)
+{
+	pthread_t thread;
+
+	if (pthread_create(&thread, NULL, do_nothing, NULL) == 0)
+		pthread_join(thread, NULL);
+}
+
 static int listen_on(const char *path)
 {
 	struct sockaddr_un address = { .sun_family = AF_UNIX };
@@ -89,6 +104,7 @@ static int serve(const char *path)
 	signal(SIGCHLD, SIG_IGN);
 	vial_vcpu_init_signal();
 	vial_seccomp_init();
+	start_first_thread();
 	vial_machine_init(&machine);
 	fd = listen_on(path);
 	if (fd < 0) {

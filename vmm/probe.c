@@ -40,7 +40,7 @@ static const char *missing_step(int last_step)
 	case 0:
 		return "/dev/kvm does not run a 64-bit guest";
 	case STEP_RUNNING:
-		return "/dev/kvm does not run SSE instructions";
+		return "/dev/kvm cannot run SSE instructions: it emulates instead of using the processor (paravirtual KVM)";
 	case STEP_SSE:
 		return "/dev/kvm cannot run XSAVE and AVX instructions: it emulates instead of using the processor (paravirtual KVM)";
 	case STEP_AVX:
@@ -89,7 +89,8 @@ static void run_guest(struct vial_vcpu *vcpu, struct vial_probe *probe)
 static void judge(struct vial_probe *probe, const struct vial_vcpu *vcpu)
 {
 	if (probe->last_step < STEP_RING3) {
-		snprintf(probe->reason, sizeof(probe->reason), "%s (KVM exit %u)", missing_step(probe->last_step), vcpu->run->exit_reason);
+		snprintf(probe->reason, sizeof(probe->reason), "%s", missing_step(probe->last_step));
+		probe->exit_reason = vcpu->run->exit_reason;
 	} else if (probe->loops_per_ms < MINIMUM_LOOPS_PER_MS) {
 		snprintf(probe->reason, sizeof(probe->reason), "/dev/kvm runs guest code too slowly (%llu loops per ms): it emulates",
 			 (unsigned long long)probe->loops_per_ms);
@@ -156,7 +157,7 @@ int vial_probe_main(void)
 	json_t *json;
 
 	vial_probe_run(&probe);
-	json = json_pack("{s:b,s:s,s:i,s:I,s:I}", "usable", probe.is_usable, "reason", probe.reason, "last_step", probe.last_step,
+	json = json_pack("{s:b,s:s,s:i,s:i,s:I,s:I}", "usable", probe.is_usable, "reason", probe.reason, "last_step", probe.last_step, "exit_reason", (int)probe.exit_reason,
 			 "loops_per_ms", (json_int_t)probe.loops_per_ms, "exit_ns", (json_int_t)probe.exit_ns);
 	json_dumpf(json, stdout, JSON_COMPACT);
 	putchar('\n');

@@ -14,6 +14,7 @@ struct vial_probe {
 	uint64_t loops_per_ms; /* of an add-and-branch loop */
 	uint64_t exit_ns;      /* one I/O exit and back */
 	int last_step;	       /* how far the guest came */
+	uint32_t exit_reason;  /* KVM's, where it stopped */
 };
 
 void vial_probe_run(struct vial_probe *out_probe);

@@ -73,6 +73,8 @@ vial_probe_guest_start:
 1:
 	step 3
 
+	btl $13, %r8d
+	jnc 5f
 	leaq pair(%rip), %rdi
 	xorl %eax, %eax
 	xorl %edx, %edx
@@ -82,6 +84,7 @@ vial_probe_guest_start:
 	jnz fail
 	cmpl $5, pair(%rip)
 	jne fail
+5:
 	step 4
 
 	movl $20000000, %ecx

@@ -54,30 +54,6 @@ static void queue_control(struct vial_console *console, uint16_t event, uint16_t
 		console->control[console->control_count++] = (struct vial_console_message){ .event = event, .value = value };
 }
 
-static int serve_control(struct vial_virtio *device)
-{
-	struct vial_console *console = device->self;
-	struct vial_chain chain;
-	int result;
-
-	while ((result = vial_queue_pop(&device->queues[QUEUE_CONTROL_TRANSMIT], device->memory, &chain)) > 0) {
-		struct vial_console_message message;
-
-		if (vial_chain_read(&chain, 0, &message, sizeof(message)) == sizeof(message)) {
-			if (message.event == EVENT_DEVICE_READY && message.value == 1)
-				queue_control(console, EVENT_PORT_ADD, 1);
-			else if (message.event == EVENT_PORT_READY && message.port == 0 && message.value == 1)
-				queue_control(console, EVENT_PORT_OPEN, 1); /* our end is always open, viald or not */
-			else if (message.event == EVENT_PORT_OPEN && message.port == 0)
-				console->is_open = message.value == 1;
-		}
-		result = vial_virtio_finish(device, QUEUE_CONTROL_TRANSMIT, chain.head, 0);
-		if (result < 0)
-			return result;
-	}
-	return result < 0 ? result : send_control(device);
-}
-
 static int serve_receive(struct vial_virtio *device)
 {
 	struct vial_console *console = device->self;
@@ -107,6 +83,33 @@ static int serve_receive(struct vial_virtio *device)
 			return result;
 	}
 	return 0;
+}
+
+static int serve_control(struct vial_virtio *device)
+{
+	struct vial_console *console = device->self;
+	struct vial_chain chain;
+	int result;
+
+	while ((result = vial_queue_pop(&device->queues[QUEUE_CONTROL_TRANSMIT], device->memory, &chain)) > 0) {
+		struct vial_console_message message;
+
+		if (vial_chain_read(&chain, 0, &message, sizeof(message)) == sizeof(message)) {
+			if (message.event == EVENT_DEVICE_READY && message.value == 1)
+				queue_control(console, EVENT_PORT_ADD, 1);
+			else if (message.event == EVENT_PORT_READY && message.port == 0 && message.value == 1)
+				queue_control(console, EVENT_PORT_OPEN, 1); /* our end is always open, viald or not */
+			else if (message.event == EVENT_PORT_OPEN && message.port == 0)
+				console->is_open = message.value == 1;
+		}
+		result = vial_virtio_finish(device, QUEUE_CONTROL_TRANSMIT, chain.head, 0);
+		if (result < 0)
+			return result;
+	}
+	if (result == 0)
+		result = send_control(device);
+	/* The agent may just have opened the port, and bytes been waiting for that. */
+	return result == 0 && device->queues[QUEUE_RECEIVE].is_ready ? serve_receive(device) : result;
 }
 
 static int serve_transmit(struct vial_virtio *device)
