@@ -50,7 +50,7 @@ typedef struct {
 #define VIAL_NET_DEFAULT_MAX_CONNECTIONS 512
 #define VIAL_NET_DEFAULT_CONNECTION_RATE 200
 #define VIAL_NET_DEFAULT_PACKET_RATE 200000
-#define VIAL_NET_DEFAULT_DNS_RATE 50
+#define VIAL_NET_DEFAULT_DNS_RATE 200
 
 typedef struct {
 	/* The data directory's path: its hash tags all that we make, so that two daemons never sweep each other's slots. */

@@ -153,6 +153,8 @@ parse_target(const char *target, VialNetEntry *entry)
 		entry->kind = VIAL_NET_ENTRY_RANGE;
 		return vial_range_parse(target, &entry->range, &problem) ? NULL : problem;
 	}
+	if (g_ascii_strcasecmp(target, ALL_TRAFFIC) == 0)
+		return "must be written ALL_TRAFFIC, in capitals";
 	if (strcmp(target, "*") == 0)
 		return "is not a name; write ALL_TRAFFIC for everything";
 

@@ -28,9 +28,11 @@ def exchange(s, data):
     return got
 
 
-def read_response(s):
+def read_response(s, rest=None):
+    """One answer; `rest` (a bytearray) keeps what came after it for the next."""
     s.settimeout(TIMEOUT)
-    data = b""
+    rest = bytearray() if rest is None else rest
+    data = bytes(rest)
     while b"\r\n\r\n" not in data:
         got = s.recv(65536)
         if not got:
@@ -43,6 +45,7 @@ def read_response(s):
         if not got:
             raise ConnectionError("closed in the body")
         body += got
+    rest[:] = body[length:]
     return json.loads(body[:length])
 
 
@@ -83,7 +86,8 @@ def do_raw(a):
         for i in range(0, len(data), step):
             s.sendall(data[i:i + step])
             time.sleep(0.02)
-        answers = [read_response(s) for _ in range(a.get("answers", 1))]
+        rest = bytearray()
+        answers = [read_response(s, rest) for _ in range(a.get("answers", 1))]
         return {"answers": answers}
 
 
