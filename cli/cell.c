@@ -247,6 +247,19 @@ vial_cell_run(VialCell *cell, const char *path, json_t *body, GError **error)
 	return is_ok;
 }
 
+gboolean
+vial_cell_save(VialCell *cell, const json_t *execution, GError **error)
+{
+	const json_t *results = json_object_get(execution, "results");
+	for (gsize i = 0; i < json_array_size(results); i++) {
+		int figures = 0;
+		const json_t *bundle = json_array_get(results, i);
+		if (!take_figures(cell, bundle, &figures, error) || (figures == 0 && !take_page(cell, bundle, error)))
+			return FALSE;
+	}
+	return fetch_files(cell, json_object_get(execution, "files"), error);
+}
+
 int
 vial_cell_exit_status(const VialCell *cell)
 {

@@ -26,6 +26,8 @@ typedef struct {
 
 /* `path` is a run/stream route, `body` its request (consumed). FALSE: the run could not be followed to its end. */
 gboolean vial_cell_run(VialCell *cell, const char *path, json_t *body, GError **error);
+/* For an execution that came in one piece: saves its figures and files to out_dir. */
+gboolean vial_cell_save(VialCell *cell, const json_t *execution, GError **error);
 /* The exit status that tells how the last run went. */
 int vial_cell_exit_status(const VialCell *cell);
 /* "python" for py, python3, … ; NULL for what is no language of ours. */

@@ -24,7 +24,7 @@ enum {
 typedef struct VialCommand VialCommand;
 
 typedef struct {
-	char *url; /* scheme://host:port, no path */
+	char *url; /* scheme://host:port without a path, or unix:/path */
 	char *key; /* NULL: none found */
 	char *key_source; /* where the key came from, for doctor; NULL with no key */
 	char *cacert;

@@ -14,10 +14,14 @@ fail(GError **error, const char *format, const char *text)
 	return FALSE;
 }
 
-/* "host:7070", "http://host:7070/", "http://host:7070/v1" all become "http://host:7070". */
+/* "unix:/path" stays; "host:7070", "http://host:7070/", "http://host:7070/v1" all become "http://host:7070". */
 static gboolean
 normalize_url(const char *given, char **out_url, GError **error)
 {
+	if (g_str_has_prefix(given, "unix:/")) {
+		*out_url = g_strdup(given);
+		return TRUE;
+	}
 	g_autofree char *url = strstr(given, "://") ? g_strdup(given) : g_strconcat("http://", given, NULL);
 	g_autoptr(GUri) uri = g_uri_parse(url, G_URI_FLAGS_NONE, NULL);
 	if (!uri || !g_uri_get_host(uri) || !*g_uri_get_host(uri) ||

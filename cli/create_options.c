@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/create_options.h"
 
+#include <string.h>
+
 #include "cli/api.h"
 #include "cli/interrupt.h"
 #include "cli/output.h"
 
 /* Long enough for a pause between two requests, short enough that a killed vial leaves nothing behind for long. */
-enum { EPHEMERAL_IDLE_SECONDS = 600 };
+enum { EPHEMERAL_IDLE_SECONDS = 600, EPHEMERAL_TTL_SECONDS = 24 * 3600 };
 
 char *vial_create_template, *vial_create_engine, *vial_create_network, *vial_create_from;
 gint64 vial_create_cpu, vial_create_memory_mib;
@@ -83,27 +85,40 @@ struct VialEphemeral {
 	gboolean is_ours;
 };
 
+/*
+ * The idle limit removes it when we are gone; the usual time to live would end a long session, so it asks for more of that,
+ * and takes what it gets from a viald that allows less.
+ */
+static char *
+make_ephemeral(VialCli *cli, GError **error)
+{
+	g_autoptr(GError) problem = NULL;
+	g_autoptr(json_t) body = vial_create_body(error);
+	if (!body)
+		return NULL;
+	json_object_set_new(body, "idle_seconds", json_integer(EPHEMERAL_IDLE_SECONDS));
+	json_object_set_new(body, "on_idle", json_string("delete"));
+	json_object_set_new(body, "ttl_seconds", json_integer(EPHEMERAL_TTL_SECONDS));
+	g_autoptr(json_t) sandbox = vial_create_sandbox(cli, json_incref(body), &problem);
+	if (g_error_matches(problem, VIAL_HTTP_ERROR, 400) && strstr(problem->message, "ttl_seconds")) {
+		g_clear_error(&problem);
+		json_object_del(body, "ttl_seconds");
+		sandbox = vial_create_sandbox(cli, json_incref(body), &problem);
+	}
+	if (!sandbox)
+		g_propagate_error(error, g_steal_pointer(&problem));
+	return sandbox ? vial_api_text(sandbox, "id") : NULL;
+}
+
 VialEphemeral *
 vial_ephemeral_new(VialCli *cli, const char *given, GError **error)
 {
-	g_autofree char *id = NULL;
-	if (given) {
-		if (!(id = vial_api_sandbox_id(cli, given, error)))
-			return NULL;
-	} else {
-		json_t *body = vial_create_body(error);
-		if (!body)
-			return NULL;
-		json_object_set_new(body, "idle_seconds", json_integer(EPHEMERAL_IDLE_SECONDS));
-		json_object_set_new(body, "on_idle", json_string("delete"));
-		g_autoptr(json_t) sandbox = vial_create_sandbox(cli, body, error);
-		if (!sandbox)
-			return NULL;
-		id = g_strdup(vial_api_string(sandbox, "id"));
-	}
+	char *id = given ? vial_api_sandbox_id(cli, given, error) : make_ephemeral(cli, error);
+	if (!id)
+		return NULL;
 	VialEphemeral *ephemeral = g_new0(VialEphemeral, 1);
 	ephemeral->cli = cli;
-	ephemeral->id = g_steal_pointer(&id);
+	ephemeral->id = id;
 	ephemeral->is_ours = !given;
 	return ephemeral;
 }

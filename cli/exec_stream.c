@@ -13,7 +13,17 @@ typedef struct {
 	gboolean has_exit;
 	gboolean has_timed_out;
 	gint64 exit_code;
+	int refusal; /* the status for a command that could not be started; 0: none of those */
 } Output;
+
+/* As a shell would say it. The agent's sentences are the only sign: the type is also that of a missing directory. */
+static int
+refusal_status(const char *sentence)
+{
+	if (g_str_has_prefix(sentence, "command not found"))
+		return 127;
+	return g_str_has_prefix(sentence, "cannot run ") ? 126 : 0;
+}
 
 static gboolean
 on_event(const char *event, json_t *data, gpointer user, GError **error)
@@ -30,6 +40,7 @@ on_event(const char *event, json_t *data, gpointer user, GError **error)
 	} else if (strcmp(event, "error") == 0) {
 		g_autofree char *sentence = vial_api_text(data, "error");
 		g_autofree char *clean = vial_sanitize_line(sentence);
+		output->refusal = refusal_status(sentence);
 		g_set_error_literal(error, VIAL_HTTP_ERROR, VIAL_HTTP_FAILED, clean);
 		return FALSE;
 	}
@@ -56,8 +67,10 @@ vial_exec_stream(VialCli *cli, const char *method, const char *path, json_t *bod
 	gboolean is_ok = vial_stream_perform(cli, method, path, body, on_event, &output, &error);
 	vial_sink_end(&output.out);
 	vial_sink_end(&output.err);
-	if (!is_ok)
-		return vial_output_fail_remote(cli, error);
+	if (!is_ok) {
+		int status = vial_output_fail_remote(cli, error);
+		return output.refusal ? output.refusal : status;
+	}
 	if (!output.has_exit)
 		return vial_output_fail_remote(cli, g_error_new(VIAL_HTTP_ERROR, VIAL_HTTP_FAILED,
 		                               "the connection to %s ended before the command did", cli->url));

@@ -18,11 +18,14 @@ enum {
 G_DEFINE_QUARK(vial-http-error, vial_http_error)
 
 VialHttp *
-vial_http_new(const char *base_url, const char *key, const char *cacert)
+vial_http_new(const char *url, const char *key, const char *cacert)
 {
 	curl_global_init(CURL_GLOBAL_DEFAULT);
 	VialHttp *http = g_new0(VialHttp, 1);
-	http->base_url = g_strdup(base_url);
+	http->url = g_strdup(url);
+	gboolean is_socket = g_str_has_prefix(url, "unix:");
+	http->base_url = g_strdup(is_socket ? "http://localhost" : url);
+	http->socket_path = is_socket ? g_strdup(url + strlen("unix:")) : NULL;
 	http->key = g_strdup(key);
 	http->cacert = g_strdup(cacert);
 	http->multi = curl_multi_init();
@@ -35,7 +38,9 @@ vial_http_free(VialHttp *http)
 	if (!http)
 		return;
 	curl_multi_cleanup(http->multi);
+	g_free(http->url);
 	g_free(http->base_url);
+	g_free(http->socket_path);
 	g_free(http->key);
 	g_free(http->cacert);
 	g_free(http);
@@ -88,6 +93,8 @@ vial_http_prepare(VialHttp *http, CURL *easy, const char *path)
 	curl_easy_setopt(easy, CURLOPT_TCP_KEEPALIVE, 1L);
 	curl_easy_setopt(easy, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
 	curl_easy_setopt(easy, CURLOPT_USERAGENT, "vial/" VIAL_VERSION);
+	if (http->socket_path)
+		curl_easy_setopt(easy, CURLOPT_UNIX_SOCKET_PATH, http->socket_path);
 	if (http->cacert)
 		curl_easy_setopt(easy, CURLOPT_CAINFO, http->cacert);
 	if (vial_http_is_loopback(http))

@@ -20,8 +20,8 @@ enum {
 
 typedef struct VialHttp VialHttp;
 
-/* `base_url` has no path. `key` and `cacert` may be NULL. */
-VialHttp *vial_http_new(const char *base_url, const char *key, const char *cacert);
+/* `url` is scheme://host:port, or unix:/path for a socket of this machine. `key` and `cacert` may be NULL. */
+VialHttp *vial_http_new(const char *url, const char *key, const char *cacert);
 void vial_http_free(VialHttp *http);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(VialHttp, vial_http_free)
 
@@ -74,7 +74,7 @@ void vial_http_on_interrupt(VialHttp *http, VialHttpInterruptFunc interrupt, gpo
 
 /* The settings that any handle to this viald needs: URL, TLS, proxy, connection. Used by http.c and websocket.c. */
 void vial_http_prepare(VialHttp *http, CURL *easy, const char *path);
-const char *vial_http_base_url(const VialHttp *http);
+const char *vial_http_base_url(const VialHttp *http); /* http://… in any case */
 const char *vial_http_key(const VialHttp *http);
 /* One sentence for a libcurl failure; and for an answer that is not 2xx (moves nothing, `body` is viald's JSON or not). */
 GError *vial_http_error_from_curl(VialHttp *http, CURLcode code, const char *detail);

@@ -11,15 +11,15 @@ unreachable(VialHttp *http)
 {
 	if (vial_http_is_loopback(http))
 		return g_error_new(VIAL_HTTP_ERROR, VIAL_HTTP_UNREACHABLE,
-		                   "viald does not answer at %s: is it running? start it with `make up`", http->base_url);
+		                   "viald does not answer at %s: is it running? start it with `make up`", http->url);
 	return g_error_new(VIAL_HTTP_ERROR, VIAL_HTTP_UNREACHABLE,
-	                   "viald does not answer at %s: is it running there, and is the address right?", http->base_url);
+	                   "viald does not answer at %s: is it running there, and is the address right?", http->url);
 }
 
 GError *
 vial_http_error_from_curl(VialHttp *http, CURLcode code, const char *detail)
 {
-	const char *url = http->base_url;
+	const char *url = http->url;
 	const char *reason = detail ? detail : curl_easy_strerror(code);
 	switch (code) {
 	case CURLE_COULDNT_CONNECT:
@@ -68,7 +68,7 @@ vial_http_error_from_answer(VialHttp *http, long status, const char *body, gsize
 	const char *request_id = json_string_value(json_object_get(json, "request_id"));
 	g_autofree char *text = NULL;
 	if (!sentence)
-		text = g_strdup_printf("%s answered with HTTP status %ld and no explanation: is it viald?", http->base_url, status);
+		text = g_strdup_printf("%s answered with HTTP status %ld and no explanation: is it viald?", http->url, status);
 	else if (status == 401)
 		text = unauthorized(http, sentence);
 	else if (status >= 500 && request_id)

@@ -5,7 +5,9 @@
 #include "cli/http.h"
 
 struct VialHttp {
-	char *base_url;
+	char *url;         /* as the user knows it */
+	char *base_url;    /* scheme://host:port */
+	char *socket_path; /* NULL: TCP */
 	char *key;
 	char *cacert;
 	CURLM *multi;

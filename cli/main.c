@@ -56,7 +56,7 @@ static char *option_url, *option_key, *option_cacert;
 static gboolean option_json, option_quiet, option_no_color, option_help, option_version;
 
 static const VialOption global_options[] = {
-	{ 0, "url", VIAL_OPTION_STRING, &option_url, "URL", "where viald is (VIAL_URL; else http://127.0.0.1:7070)", NULL },
+	{ 0, "url", VIAL_OPTION_STRING, &option_url, "URL", "where viald is, also unix:/PATH (VIAL_URL; else http://127.0.0.1:7070)", NULL },
 	{ 0, "key", VIAL_OPTION_SECRET, &option_key, "KEY", "the API key, or @FILE that holds it (VIAL_API_KEY)", NULL },
 	{ 0, "cacert", VIAL_OPTION_STRING, &option_cacert, "FILE", "certificates to trust for https (VIAL_CACERT)", "@file" },
 	{ 0, "json", VIAL_OPTION_FLAG, &option_json, NULL, "answer in JSON, as the API gave it", NULL },

@@ -6,15 +6,15 @@
 #include "cli/create_options.h"
 #include "cli/output.h"
 
-static gint64 ttl_seconds, idle_seconds;
+static gint64 ttl_seconds = -1, idle_seconds = -1; /* 0 means never, and is not the same as not given */
 static char *on_idle;
 static gboolean is_persistent;
 static GPtrArray *env, *metadata;
 
 static const VialOption options[] = {
 	VIAL_CREATE_OPTIONS,
-	{ 0, "ttl", VIAL_OPTION_DURATION, &ttl_seconds, "TIME", "end it after this time in any case, such as 90s, 15m, 2h, 1d", NULL },
-	{ 0, "idle", VIAL_OPTION_DURATION, &idle_seconds, "TIME", "act when nothing has been asked of it for so long", NULL },
+	{ 0, "ttl", VIAL_OPTION_DURATION, &ttl_seconds, "TIME", "end it after this time in any case, such as 90s, 15m, 2h, 1d; 0: never", NULL },
+	{ 0, "idle", VIAL_OPTION_DURATION, &idle_seconds, "TIME", "act when nothing has been asked of it for so long; 0: never", NULL },
 	{ 0, "on-idle", VIAL_OPTION_STRING, &on_idle, "ACTION", "what to do then: delete or hibernate", "delete hibernate" },
 	{ 0, "persistent", VIAL_OPTION_FLAG, &is_persistent, NULL, "never let it expire: hibernate it instead", NULL },
 	{ 'e', "env", VIAL_OPTION_LIST, &env, "K=V", "an environment variable for everything in it", NULL },
@@ -42,9 +42,9 @@ body_from_options(GError **error)
 	}
 	json_object_set_new(body, "env", variables);
 	json_object_set_new(body, "metadata", labels);
-	if (ttl_seconds)
+	if (ttl_seconds >= 0)
 		json_object_set_new(body, "ttl_seconds", json_integer(ttl_seconds));
-	if (idle_seconds)
+	if (idle_seconds >= 0)
 		json_object_set_new(body, "idle_seconds", json_integer(idle_seconds));
 	if (on_idle)
 		json_object_set_new(body, "on_idle", json_string(on_idle));

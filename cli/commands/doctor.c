@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What this machine can do is viald's knowledge: `viald --doctor --json` prints
- *   {"checks":[{"name","ok","detail","advice"}], "engine":{"chosen","reason"}}
+ *   {"checks":[{"name","ok","detail","advice","needed"?}], "engine":{"chosen","reason"}}
  * and works while no daemon runs. What only a client can see is added here: does viald answer, is the key good.
  */
 #include <gio/gio.h>
@@ -81,33 +81,35 @@ check_server(VialCli *cli, json_t *checks)
 	add_check(checks, "key", TRUE, detail, NULL);
 }
 
+/* A check that did not succeed but is marked as not needed says what could be better, and is no failure. */
 static gboolean
-print_checks(VialCli *cli, const json_t *checks)
+is_failure(const json_t *check)
 {
-	gboolean is_well = TRUE;
-	for (gsize i = 0; i < json_array_size(checks); i++) {
-		const json_t *check = json_array_get(checks, i);
-		gboolean is_ok = json_is_true(json_object_get(check, "ok"));
-		g_autofree char *name = vial_api_text(check, "name"), *detail = vial_api_text(check, "detail");
-		g_autofree char *advice = vial_api_text(check, "advice");
-		is_well &= is_ok;
-		if (cli->is_quiet && is_ok)
-			continue;
-		printf("%s%s%s %-14s %s\n", vial_output_style(cli, is_ok ? "32" : "31"), is_ok ? "✓" : "✗", vial_output_style(cli, "0"),
-		       name, detail);
-		if (!is_ok && *advice)
-			printf("  %-14s %s→ %s%s\n", "", vial_output_style(cli, "1"), advice, vial_output_style(cli, "0"));
-	}
-	return is_well;
+	return !json_is_true(json_object_get(check, "ok")) && !json_is_false(json_object_get(check, "needed"));
 }
 
 static gboolean
-all_ok(const json_t *checks)
+all_well(const json_t *checks)
 {
 	for (gsize i = 0; i < json_array_size(checks); i++)
-		if (!json_is_true(json_object_get(json_array_get(checks, i), "ok")))
+		if (is_failure(json_array_get(checks, i)))
 			return FALSE;
 	return TRUE;
+}
+
+static void
+print_check(VialCli *cli, const json_t *check)
+{
+	gboolean is_ok = json_is_true(json_object_get(check, "ok"));
+	g_autofree char *name = vial_api_text(check, "name"), *detail = vial_api_text(check, "detail");
+	g_autofree char *advice = vial_api_text(check, "advice");
+	const char *mark = is_ok ? "✓" : is_failure(check) ? "✗" : "–";
+	const char *style = is_ok ? "32" : is_failure(check) ? "31" : "2";
+	if (cli->is_quiet && !is_failure(check))
+		return;
+	printf("%s%s%s %-10s %s\n", vial_output_style(cli, style), mark, vial_output_style(cli, "0"), name, detail);
+	if (!is_ok && *advice)
+		printf("  %-10s %s→ %s%s\n", "", vial_output_style(cli, "1"), advice, vial_output_style(cli, "0"));
 }
 
 int
@@ -123,15 +125,17 @@ vial_doctor_run(VialCli *cli, int argc, char **argv)
 	if (cli->is_json) {
 		g_autoptr(json_t) answer = json_pack("{s:O, s:O?}", "checks", checks, "engine", engine);
 		vial_output_json(answer);
-		return all_ok(checks) ? VIAL_EXIT_OK : VIAL_EXIT_ERROR;
+		return all_well(checks) ? VIAL_EXIT_OK : VIAL_EXIT_ERROR;
 	}
 	if (!viald)
 		vial_output_note(cli, "there is no viald beside vial or in PATH, so this machine itself was not examined");
-	gboolean is_well = print_checks(cli, checks);
+	for (gsize i = 0; i < json_array_size(checks); i++)
+		print_check(cli, json_array_get(checks, i));
 	if (engine && !cli->is_quiet) {
 		g_autofree char *chosen = vial_api_text(engine, "chosen"), *reason = vial_api_text(engine, "reason");
+		gboolean is_sentence = *chosen && g_str_has_prefix(reason, chosen); /* "gvisor, because …" */
 		printf("\nEngine: %s%s%s%s%s\n", vial_output_style(cli, "1"), *chosen ? chosen : "none", vial_output_style(cli, "0"),
-		       *reason ? ", because " : "", reason);
+		       *reason && !is_sentence ? ", because " : "", is_sentence ? reason + strlen(chosen) : reason);
 	}
-	return is_well ? VIAL_EXIT_OK : VIAL_EXIT_ERROR;
+	return all_well(checks) ? VIAL_EXIT_OK : VIAL_EXIT_ERROR;
 }

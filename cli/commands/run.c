@@ -102,14 +102,16 @@ run_body(const char *code, const char *language)
 }
 
 static int
-run_collected(VialCli *cli, const char *id, json_t *body)
+run_collected(VialCli *cli, VialCell *cell, json_t *body)
 {
 	GError *error = NULL;
 	g_autoptr(json_t) execution = NULL;
-	g_autofree char *path = vial_api_path("/sandboxes/%s/run", id);
+	g_autofree char *path = vial_api_path("/sandboxes/%s/run", cell->sandbox_id);
 	if (!vial_api_run(cli, path, body, &execution, &error))
 		return vial_output_fail_remote(cli, error);
 	vial_output_json(execution);
+	if (out_dir && !vial_cell_save(cell, execution, &error))
+		return vial_output_fail_remote(cli, error);
 	if (json_is_true(json_object_get(execution, "timed_out")))
 		return VIAL_EXIT_TIMEOUT;
 	return (int)CLAMP(vial_api_integer(execution, "exit_code", 0), 0, 255);
@@ -131,9 +133,9 @@ vial_run_run(VialCli *cli, int argc, char **argv)
 	if (!sandbox)
 		return vial_output_fail_remote(cli, error);
 	const char *id = vial_ephemeral_id(sandbox);
-	if (cli->is_json)
-		return run_collected(cli, id, run_body(code, language));
 	VialCell cell = { .cli = cli, .sandbox_id = id, .out_dir = out_dir, .is_raw = is_raw };
+	if (cli->is_json)
+		return run_collected(cli, &cell, run_body(code, language));
 	g_autofree char *path = vial_api_path("/sandboxes/%s/run/stream", id);
 	if (!vial_cell_run(&cell, path, run_body(code, language), &error))
 		return vial_output_fail_remote(cli, error);

@@ -148,6 +148,26 @@ def fake_sandbox(fake_vial):
 
 
 @pytest.fixture(scope="session")
+def has_base64(server):
+    """Does exec/stream honour "encoding": "base64"?"""
+    if server.fake:
+        return True
+    sandbox = server.request("POST", "/sandboxes", {"template": "minimal"})[1]
+    request = urllib.request.Request(f"{server.url}/v1/sandboxes/{sandbox['id']}/exec/stream", method="POST",
+                                     data=b'{"argv":["echo"],"encoding":"base64"}', headers={"Authorization": "Bearer " + server.key})
+    with urllib.request.urlopen(request) as answer:
+        text = answer.read()
+    server.request("DELETE", "/sandboxes/" + sandbox["id"])
+    return b"chunk_base64" in text
+
+
+@pytest.fixture
+def exact_bytes(has_base64):
+    if not has_base64:
+        pytest.skip("this viald streams text only: bytes that are not UTF-8 are replaced")
+
+
+@pytest.fixture(scope="session")
 def has_kernels(server):
     return server.supports("POST", "/run", {"code": "1", "language": "python"})
 

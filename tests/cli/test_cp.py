@@ -164,6 +164,8 @@ def test_large_files_are_streamed_not_held(vial, sandbox, tmp_path):
     with open(big, "wb") as file:
         file.truncate(256 << 20)
     limited = ["bash", "-c", 'ulimit -v 400000; exec "$@"', "x", os.environ.get("VIAL_CLI") or __import__("conftest").BINARY]
+    if subprocess.run([*limited, "help"], capture_output=True).returncode != 0:
+        pytest.skip("this build cannot run in so little address space (sanitizers)")
     started = time.monotonic()
     up = subprocess.run([*limited, "cp", str(big), f"{sandbox}:big"], env=vial.env, capture_output=True, text=True)
     assert up.returncode == 0, up.stderr

@@ -138,6 +138,36 @@ def test_a_name_that_does_not_resolve_is_said():
     assert done.returncode == 1 and "cannot be resolved" in done.stderr
 
 
+def test_a_unix_socket_is_an_address(tmp_path):
+    import http.server
+    import socketserver
+
+    import fakeviald
+    fake = fakeviald.FakeViald()
+
+    class Server(http.server.ThreadingHTTPServer):
+        address_family = socket.AF_UNIX
+
+        def server_bind(self):
+            socketserver.TCPServer.server_bind(self)
+            self.server_name, self.server_port = "localhost", 0
+
+        def get_request(self):
+            return super().get_request()[0], ("local", 0)
+
+    server = Server(str(tmp_path / "s"), fake.server.RequestHandlerClass)
+    server.daemon_threads = True
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        done = vial(f"unix:{tmp_path}/s", "sh", "-c", "echo over a socket", VIAL_API_KEY=fake.key)
+        assert done.returncode == 0 and "over a socket" in done.stdout, done
+        assert vial(f"unix:{tmp_path}/none", "ls").stderr.startswith(f"vial: viald does not answer at unix:{tmp_path}/none")
+    finally:
+        server.shutdown()
+        server.server_close()
+        fake.stop()
+
+
 def test_tls_is_checked(tmp_path):
     """A self-signed certificate is refused, and accepted with --cacert."""
     import http.server

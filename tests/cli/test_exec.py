@@ -56,7 +56,7 @@ def test_large_output_is_complete(vial, sandbox):
     assert done.stdout == "".join(f"{i}\n" for i in range(1, 300001))
 
 
-def test_bytes_that_are_no_text_come_out_unchanged_in_a_pipe(vial, sandbox):
+def test_bytes_that_are_no_text_come_out_unchanged_in_a_pipe(vial, sandbox, exact_bytes):
     done = vial("exec", sandbox, "--", "printf", r"\000\377\376a\r\n\033[31mred", binary=True)
     assert done.stdout == b"\x00\xff\xfea\r\n\x1b[31mred"
 
@@ -68,8 +68,9 @@ def test_standard_input_is_passed_on(vial, sandbox):
 
 @pytest.mark.parametrize("size", [100_000, 3_000_000])
 def test_binary_and_large_standard_input_is_passed_on(vial, sandbox, size):
+    import hashlib
     data = random.Random(size).randbytes(size)
-    assert vial("exec", sandbox, "cat", input=data, binary=True, timeout=120).stdout == data
+    assert vial("exec", sandbox, "md5sum", input=data, binary=True).stdout.split()[0].decode() == hashlib.md5(data).hexdigest()
     assert vial("exec", sandbox, "-c", "wc -c", input=data, binary=True).stdout.strip() == str(size).encode()
 
 

@@ -68,6 +68,8 @@ def test_figures_are_saved_in_every_form_they_have(fake_vial, fake_sandbox, tmp_
     done = fake_vial("run", "-s", fake_sandbox, "--out", tmp_path / "o", "-", input=code)
     assert sorted(os.listdir(tmp_path / "o")) == ["figure-1.png", "figure-1.svg", "figure-2.png", "result-1.html"]
     assert (tmp_path / "o" / "figure-1.png").read_bytes() == PNG and done.stdout == ""
+    fake_vial.json("run", "-s", fake_sandbox, "--out", tmp_path / "j", "-", input=code)
+    assert sorted(os.listdir(tmp_path / "j")) == sorted(os.listdir(tmp_path / "o"))
     mentioned = fake_vial("run", "-s", fake_sandbox, "-", input=code)
     assert "figure 1: image/png, 70 B" in mentioned.stderr and "--out" in mentioned.stderr
 
