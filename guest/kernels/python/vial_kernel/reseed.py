@@ -12,11 +12,27 @@ import random
 import sys
 
 
+# Generators among the objects that freeze() has put aside.
+_frozen = ([], [])
+
+
+def freeze():
+    """Puts what the warm-up made aside, so that finding generators later means looking at the user's objects only.
+
+    Everything so far goes into the collector's permanent generation, which gc.get_objects() does not show: with the science
+    libraries loaded that turns a scan of fifty milliseconds into one of a few. Collections get as much cheaper.
+    """
+    global _frozen
+    gc.collect()
+    _frozen = _find_generators(sys.modules.get("numpy.random"))
+    gc.freeze()
+
+
 def reseed(seed):
     """`seed` is at least 32 fresh bytes. Runs in the service thread, possibly in the middle of a cell."""
     source = _Source(seed)
     numpy_random = sys.modules.get("numpy.random")
-    generators, bit_generators = _find_generators(numpy_random)
+    generators, bit_generators = (old + new for old, new in zip(_frozen, _find_generators(numpy_random)))
     random.seed(source.integer())
     for generator in generators:
         generator.seed(source.integer())
