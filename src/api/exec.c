@@ -132,6 +132,7 @@ static void on_data(VialStream *stream, unsigned channel, GBytes *bytes, gpointe
 	const void *content = g_bytes_get_data(bytes, &size);
 	g_autoptr(GString) text = NULL;
 
+	vial_call_output(exec->call, index ? VIAL_JOURNAL_STDERR : VIAL_JOURNAL_STDOUT, content, size);
 	if (!exec->is_stream) {
 		vial_output_add(&exec->output[index], content, size);
 		vial_stream_consumed(stream, size);

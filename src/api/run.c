@@ -64,6 +64,7 @@ static void on_data(VialStream *stream, unsigned channel, GBytes *bytes, gpointe
 	const void *content = g_bytes_get_data(bytes, &size);
 	g_autoptr(GString) text = NULL;
 
+	vial_call_output(run->call, index ? VIAL_JOURNAL_STDERR : VIAL_JOURNAL_STDOUT, content, size);
 	run->unacknowledged += size;
 	if (!run->is_stream) {
 		vial_output_add(&run->output[index], content, size);

@@ -26,6 +26,7 @@ struct VialKeys {
 	VialStore *store;
 	GHashTable *entries; /* hash -> Entry */
 	char *admin_path;
+	VialSigning *signing;
 	gboolean is_new;
 };
 
@@ -175,7 +176,8 @@ vial_keys_open(VialStore *store, const char *data_dir, GError **error)
 	keys->entries = g_hash_table_new_full(hash_digest, digests_are_equal, NULL, entry_free);
 	keys->admin_path = g_build_filename(dir, ADMIN_FILE, NULL);
 	g_autofree char *admin_key = read_or_make_admin_key(keys, dir_fd, error);
-	gboolean is_loaded = admin_key && load_keys(keys, admin_key, error);
+	keys->signing = admin_key ? vial_signing_open(dir_fd, error) : NULL;
+	gboolean is_loaded = keys->signing && load_keys(keys, admin_key, error);
 	if (admin_key)
 		explicit_bzero(admin_key, strlen(admin_key));
 	if (!is_loaded)
@@ -189,6 +191,7 @@ vial_keys_free(VialKeys *keys)
 	if (!keys)
 		return;
 	g_hash_table_unref(keys->entries);
+	vial_signing_free(keys->signing);
 	g_free(keys->admin_path);
 	g_free(keys);
 }
@@ -203,6 +206,12 @@ gboolean
 vial_keys_admin_file_is_new(const VialKeys *keys)
 {
 	return keys->is_new;
+}
+
+const VialSigning *
+vial_keys_signing(const VialKeys *keys)
+{
+	return keys->signing;
 }
 
 VialIdentity *

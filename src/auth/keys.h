@@ -7,6 +7,7 @@
 #pragma once
 
 #include "auth/identity.h"
+#include "auth/signing.h"
 #include "store/store.h"
 
 #define VIAL_KEY_PREFIX "vial_"
@@ -21,6 +22,9 @@ void vial_keys_free(VialKeys *keys); /* accepts NULL */
 
 const char *vial_keys_admin_file(const VialKeys *keys);
 gboolean vial_keys_admin_file_is_new(const VialKeys *keys); /* made by this start */
+
+/* The installation's secret beside them. */
+const VialSigning *vial_keys_signing(const VialKeys *keys);
 
 /* A new reference, or NULL when nobody has this key. */
 VialIdentity *vial_keys_lookup(VialKeys *keys, const char *key);

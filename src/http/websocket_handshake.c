@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "http/internal.h"
+
 #define WEBSOCKET_GUID "258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
 
 /* Whether a comma-separated header holds a token, without regard to case. */
@@ -20,7 +22,7 @@ has_token(const char *list, const char *token)
 gboolean
 vial_websocket_is_asked_for(const VialRequest *request)
 {
-	return has_token(vial_request_header(request, "Upgrade"), "websocket") &&
+	return !request->is_http_1_0 && has_token(vial_request_header(request, "Upgrade"), "websocket") &&
 	       has_token(vial_request_header(request, "Connection"), "upgrade");
 }
 

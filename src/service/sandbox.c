@@ -25,6 +25,7 @@ void vial_sandbox_unref(VialSandbox *sandbox)
 	json_decref(sandbox->network);
 	g_ptr_array_unref(sandbox->delete_waiters);
 	g_ptr_array_unref(sandbox->wake_waiters);
+	vial_journal_unref(sandbox->journal);
 	g_ptr_array_unref(sandbox->freezes_waiting);
 	g_free(sandbox->id);
 	g_free(sandbox->project);
@@ -56,6 +57,7 @@ VialSandbox *vial_sandbox_new(VialApp *app, const char *id)
 	sandbox->last_active_ms = vial_time_monotonic_ms();
 	sandbox->delete_waiters = g_ptr_array_new_with_free_func(g_free);
 	sandbox->wake_waiters = g_ptr_array_new_with_free_func(g_free);
+	sandbox->journal = vial_journal_new();
 	sandbox->freezes_waiting = g_ptr_array_new();
 	g_hash_table_insert(app->sandboxes->by_id, sandbox->id, sandbox);
 	return sandbox;
@@ -73,6 +75,9 @@ void vial_sandbox_set_state(VialSandbox *sandbox, VialState state, const char *r
 	sandbox->state = state;
 	g_free(sandbox->reason);
 	sandbox->reason = g_strdup(reason);
+	vial_journal_add_event(sandbox->journal, "the sandbox is %s%s%s", vial_state_name(state), reason ? ": " : "", reason ? reason : "");
+	if (state == VIAL_STATE_DELETED || state == VIAL_STATE_FAILED)
+		vial_journal_close(sandbox->journal);
 }
 
 void vial_sandbox_set_ttl(VialSandbox *sandbox, gint64 ttl_seconds)

@@ -8,6 +8,7 @@
 #pragma once
 
 #include "service/app.h"
+#include "service/journal.h"
 #include "service/state.h"
 #include "service/template.h"
 
@@ -53,6 +54,7 @@ struct VialSandbox {
 	gpointer transition;      /* what is being done to the whole of it; NULL between such things */
 	gpointer freeze;          /* the freeze under way, see freeze.c */
 	GPtrArray *freezes_waiting;
+	VialJournal *journal;     /* what happened in it lately */
 	GPtrArray *wake_waiters;  /* acquirers waiting for it to run */
 };
 

@@ -14,6 +14,7 @@ static const struct {
 	[VIAL_ERROR_CONFLICT] = { 409, "conflict" },         [VIAL_ERROR_TOO_LARGE] = { 413, "invalid" },
 	[VIAL_ERROR_QUOTA] = { 429, "quota" },               [VIAL_ERROR_NO_SPACE] = { 507, "quota" },
 	[VIAL_ERROR_UNAVAILABLE] = { 503, "unavailable" },   [VIAL_ERROR_TIMEOUT] = { 504, "timeout" },
+	[VIAL_ERROR_GATEWAY] = { 502, "unavailable" },
 };
 
 gboolean

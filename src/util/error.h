@@ -23,6 +23,7 @@ typedef enum {
 	VIAL_ERROR_NO_SPACE,     /* 507: the sandbox's disk or the host's is full */
 	VIAL_ERROR_UNAVAILABLE,  /* 503: try again later, or the sandbox is gone */
 	VIAL_ERROR_TIMEOUT,      /* 504 */
+	VIAL_ERROR_GATEWAY,      /* 502: a program in the sandbox answered with nonsense, or not at all */
 } VialErrorCode;
 
 /* Sets *error and returns FALSE, so that failing is one line. */
