@@ -4,9 +4,16 @@
 
 #include <string.h>
 
+#include "ctxresume.h"
 #include "identity.h"
 
 static const struct vial_op ops[] = {
+	{ "ctx.create", vial_op_ctx_create },
+	{ "ctx.delete", vial_op_ctx_delete },
+	{ "ctx.interrupt", vial_op_ctx_interrupt },
+	{ "ctx.list", vial_op_ctx_list },
+	{ "ctx.restart", vial_op_ctx_restart },
+	{ "ctx.run", vial_op_ctx_run },
 	{ "exec", vial_op_exec },
 	{ "fs.list", vial_op_fs_list },
 	{ "fs.mkdir", vial_op_fs_mkdir },
@@ -23,12 +30,15 @@ static const struct vial_op ops[] = {
 	{ "proc.signal", vial_op_proc_signal },
 	{ "proc.stdin", vial_op_proc_stdin },
 	{ "tcp", vial_op_tcp },
+	{ "warm", vial_op_warm },
 };
 
 const struct vial_resume_hook vial_resume_hooks[] = {
 	{ "entropy", vial_identity_entropy },
 	{ "clock", vial_identity_clock },
 	{ "hostname", vial_identity_hostname },
+	/* Last: kernels seed themselves from what the first has renewed. */
+	{ "kernels", vial_ctx_resume },
 	{ NULL, NULL },
 };
 

@@ -24,6 +24,8 @@ vial_op_fn vial_op_exec, vial_op_proc_attach, vial_op_proc_list, vial_op_proc_si
 vial_op_fn vial_op_fs_read, vial_op_fs_write, vial_op_fs_list, vial_op_fs_stat, vial_op_fs_mkdir, vial_op_fs_move,
 	vial_op_fs_remove, vial_op_fs_watch;
 vial_op_fn vial_op_tcp, vial_op_ports, vial_op_metrics;
+vial_op_fn vial_op_ctx_create, vial_op_ctx_delete, vial_op_ctx_interrupt, vial_op_ctx_list, vial_op_ctx_restart, vial_op_ctx_run,
+	vial_op_warm;
 
 /*
  * Resume hooks. At each HELLO every hook of the table in ops.c is started with the parsed HELLO (borrowed); each calls vial_resume_done()

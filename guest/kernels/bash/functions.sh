@@ -2,8 +2,9 @@
 # shellcheck shell=bash
 # The bash kernel: one living shell per context, driven by the agent over pipes (docs/kernels.md).
 #
-# A request is the line "run" on the first pipe; the cell itself lies in a memory file: the execution's id, the number of variables, their
-# names and values, and the code, each ended by a NUL. The answer is a message on the second pipe: its length, a newline, JSON.
+# A request is the line "run" on the first pipe; the cell itself is in a memory file, as assignments: __vial_id, the execution;
+# __vial_environment, variables that change for good, names (a minus before the name: unset) and values in turn; __vial_env, the same for this run
+# only; __vial_code. The answer is a message on the second pipe: its length, a newline, JSON.
 #
 # Cells end as scripts do: `set -e`, an unset variable under `set -u`, an interrupt make bash leave. Then the EXIT trap forks, and the
 # copy, which has every variable, function and directory of the shell, goes on serving. Only `exit` itself ends the context's shell.
@@ -50,7 +51,7 @@ __vial_done() {
 # Between two cells: reports how the last one ended, waits for the next, and leaves it in __vial_code. The shell options that the user
 # has set are put aside meanwhile; tracing begins again with the cell's own first command.
 __vial_next() {
-	local status=$1 options=${__vial_options:-$-} line='' count name value
+	local status=$1 options=${__vial_options:-$-} line='' index name
 	builtin set +exvu
 	__vial_options=''
 	if [[ $__vial_id ]]; then __vial_done "$status"; fi
@@ -62,14 +63,14 @@ __vial_next() {
 			builtin exit 0
 		fi
 	done
-	IFS= builtin read -r -d '' -u 202 __vial_id
-	IFS= builtin read -r -d '' -u 202 count
-	while ((count-- > 0)); do
-		IFS= builtin read -r -d '' -u 202 name
-		IFS= builtin read -r -d '' -u 202 value
-		__vial_set_env "$name" "$value"
+	builtin source /proc/self/fd/202
+	for ((index = 0; index < ${#__vial_environment[@]}; index += 2)); do
+		name=${__vial_environment[index]}
+		case $name in -*) builtin unset "${name#-}" ;; *) builtin export "$name=${__vial_environment[index + 1]}" ;; esac
 	done
-	IFS= builtin read -r -d '' -u 202 __vial_code
+	for ((index = 0; index < ${#__vial_env[@]}; index += 2)); do
+		__vial_set_env "${__vial_env[index]}" "${__vial_env[index + 1]}"
+	done
 	((__vial_count++))
 	case $options in *x*) __vial_code="set -x; $__vial_code" ;; esac
 	case $options in *v*) __vial_code="set -v; $__vial_code" ;; esac
@@ -106,6 +107,12 @@ __vial_on_interrupt() {
 	fi
 }
 
+# SRANDOM asks the operating system.
+__vial_on_resume() {
+	RANDOM=$SRANDOM
+	{ builtin read -r HOSTNAME < /proc/sys/kernel/hostname; } 2> /dev/null
+}
+
 # In place of the builtin, so that we know that it was meant.
 exit() {
 	local status=$?
@@ -116,8 +123,8 @@ exit() {
 # The traps of every shell that serves: the first one and each copy. One line each, as the loop.
 __vial_set_traps() {
 	builtin trap __vial_on_interrupt INT
-	# The agent sends it after a resume, to the whole group: whoever does not trap it ignores it. SRANDOM asks the kernel.
-	builtin trap 'RANDOM=$SRANDOM' URG
+	# The agent sends it after a resume, to the whole group: whoever does not trap it ignores it.
+	builtin trap __vial_on_resume URG
 	builtin trap '{ __vial_at_exit "$?"; } 2> /dev/null || { builtin trap "" INT; ( __vial_set_traps; eval "$__vial_loop" ); builtin exit; }' EXIT
 }
 

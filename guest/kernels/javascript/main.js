@@ -30,6 +30,7 @@ function start() {
 	const request = requests.shift();
 	if (!request) return;
 	count += 1;
+	changeEnvironment(request.environment);
 	const mine = { id: request.id, count, restore: applyEnvironment(request.env), isColored: Boolean(request.raw_ansi) };
 	run = mine;
 	display.start(mine.id, request.max_text_bytes, mine.isColored);
@@ -86,15 +87,19 @@ function onUncaught(error, origin) {
 	streams.flush();
 }
 
+// For good: the sandbox's own variables, which are not known yet when a template's kernel is started.
+function changeEnvironment(changes) {
+	for (const [name, value] of Object.entries(changes || {})) {
+		if (value === null || value === undefined) delete process.env[name];
+		else process.env[name] = value;
+	}
+}
+
+// For one run: returns how to undo it.
 function applyEnvironment(env) {
-	const saved = Object.entries(env || {}).map(([name]) => [name, process.env[name]]);
-	Object.assign(process.env, env);
-	return () => {
-		for (const [name, value] of saved) {
-			if (value === undefined) delete process.env[name];
-			else process.env[name] = value;
-		}
-	};
+	const saved = Object.fromEntries(Object.keys(env || {}).map((name) => [name, process.env[name]]));
+	changeEnvironment(env);
+	return () => changeEnvironment(saved);
 }
 
 function onExit(status) {

@@ -3,13 +3,12 @@
 
 import asyncio
 import faulthandler
-import gc
 import os
 import select
 import site
 import sys
 
-from . import channel, display, interrupts, service, shell as shells, streams
+from . import channel, display, interrupts, reseed, service, shell as shells, streams
 
 MAX_ERROR_BYTES = 256 * 1024
 PRELOAD = ("numpy", "pandas", "matplotlib.pyplot")
@@ -88,6 +87,7 @@ class Kernel:
         streams.start_run()
         shells.set_color(shell, bool(request.get("raw_ansi")))
         count = shell.execution_count
+        _change_environment(request.get("environment"))
         saved = _apply_environment(request.get("env"))
         interrupts.install()
         exit_error = None
@@ -178,7 +178,7 @@ class Kernel:
             del self.shell.user_ns[name]
         self._forget_results()
         streams.flush()
-        gc.collect()
+        reseed.freeze()
 
     def _forget_results(self):
         shell = self.shell
@@ -208,6 +208,15 @@ def _exit_of(result):
     return error if isinstance(error, SystemExit) else None
 
 
+def _change_environment(changes):
+    """For good: the sandbox's own variables, which are not known yet when a template's kernel is started."""
+    for name, value in (changes or {}).items():
+        if value is None:
+            os.environ.pop(name, None)
+        else:
+            os.environ[name] = value
+
+
 def _apply_environment(env):
     if not env:
         return None
@@ -217,11 +226,7 @@ def _apply_environment(env):
 
 
 def _restore_environment(saved):
-    for name, value in (saved or {}).items():
-        if value is None:
-            os.environ.pop(name, None)
-        else:
-            os.environ[name] = value
+    _change_environment(saved)
 
 
 def _text_of(value):

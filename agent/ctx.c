@@ -1,0 +1,520 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* See ctx.h. */
+#include "ctx.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <fcntl.h>
+
+#include "ctxlate.h"
+#include "ctxresume.h"
+#include "ctxrun.h"
+#include "env.h"
+#include "log.h"
+#include "procfs.h"
+
+/* A kernel that ends this often before it was ever ready will not come up. */
+#define MAX_FAILURES 3
+/* How much of what a kernel says on its stderr before it is ready goes into the reason. */
+#define MAX_COMPLAINT 300
+
+static struct vial_ctx *contexts;
+static unsigned context_count;
+
+struct vial_ctx *vial_ctx_first(void)
+{
+	return contexts;
+}
+
+struct vial_ctx *vial_ctx_find(const char *id)
+{
+	struct vial_ctx *ctx = contexts;
+
+	while (ctx && strcmp(ctx->id, id) != 0)
+		ctx = ctx->next;
+	return ctx;
+}
+
+const char *vial_ctx_state_name(enum vial_ctx_state state)
+{
+	static const char *const names[] = { "starting", "idle", "busy", "dead" };
+
+	return names[state];
+}
+
+/* --- waiting --- */
+
+static void tell_waiters(struct vial_ctx *ctx, bool is_ready, const char *problem)
+{
+	struct vial_ctx_waiter **link = &ctx->waiters;
+
+	while (*link) {
+		struct vial_ctx_waiter *waiter = *link;
+
+		if (problem || is_ready || !waiter->is_for_ready) {
+			*link = waiter->next;
+			waiter->fn(ctx, problem, waiter->data);
+			free(waiter);
+		} else {
+			link = &waiter->next;
+		}
+	}
+}
+
+void vial_ctx_wait(struct vial_ctx *ctx, bool is_for_ready, void (*fn)(struct vial_ctx *, const char *, void *), void *data)
+{
+	struct vial_ctx_waiter *waiter;
+
+	if (ctx->state == VIAL_CTX_DEAD) {
+		fn(ctx, ctx->problem, data);
+		return;
+	}
+	if (ctx->state == VIAL_CTX_IDLE || ctx->state == VIAL_CTX_BUSY || (ctx->is_started && !is_for_ready)) {
+		fn(ctx, NULL, data);
+		return;
+	}
+	waiter = calloc(1, sizeof(*waiter));
+	if (!waiter) {
+		fn(ctx, "out of memory", data);
+		return;
+	}
+	*waiter = (struct vial_ctx_waiter){ .next = ctx->waiters, .is_for_ready = is_for_ready, .fn = fn, .data = data };
+	ctx->waiters = waiter;
+}
+
+void vial_ctx_forget_waiter(struct vial_ctx *ctx, void *data)
+{
+	for (struct vial_ctx_waiter **link = &ctx->waiters; *link;) {
+		struct vial_ctx_waiter *waiter = *link;
+
+		if (waiter->data == data) {
+			*link = waiter->next;
+			free(waiter);
+		} else {
+			link = &waiter->next;
+		}
+	}
+}
+
+/* --- the kernel --- */
+
+static void start_kernel(struct vial_ctx *ctx);
+
+static void die(struct vial_ctx *ctx, const char *problem)
+{
+	ctx->state = VIAL_CTX_DEAD;
+	if (problem != ctx->problem)
+		snprintf(ctx->problem, sizeof(ctx->problem), "%s", problem);
+	while (ctx->first_queued) {
+		struct vial_run *run = ctx->first_queued;
+
+		ctx->first_queued = run->next;
+		vial_run_refuse(run, VIAL_UNAVAILABLE, ctx->problem);
+	}
+	ctx->last_queued = &ctx->first_queued;
+	ctx->queued_count = 0;
+	tell_waiters(ctx, false, ctx->problem);
+	vial_ctx_resumed(ctx);
+}
+
+void vial_ctx_next(struct vial_ctx *ctx)
+{
+	struct vial_run *run = ctx->first_queued;
+
+	if (ctx->state != VIAL_CTX_IDLE || !run)
+		return;
+	ctx->first_queued = run->next;
+	if (!ctx->first_queued)
+		ctx->last_queued = &ctx->first_queued;
+	ctx->queued_count--;
+	ctx->current = run;
+	ctx->state = VIAL_CTX_BUSY;
+	/* Never 0: that is what a kernel calls "nothing is running". */
+	run->number = ++ctx->run_number ? ctx->run_number : ++ctx->run_number;
+	vial_run_begin(run);
+}
+
+static size_t on_room(void *data)
+{
+	struct vial_ctx *ctx = data;
+
+	return ctx->current ? vial_run_room(ctx->current) : SIZE_MAX;
+}
+
+/* Before it is ready a kernel has nothing to say but why it will not be. */
+static void note_complaint(struct vial_ctx *ctx, const uint8_t *bytes, size_t size_bytes)
+{
+	size_t used = strlen(ctx->problem), room = MAX_COMPLAINT;
+
+	/* The end of a traceback is its point. */
+	if (size_bytes >= room) {
+		bytes += size_bytes - room + 1;
+		size_bytes = room - 1;
+		used = 0;
+	} else if (used + size_bytes >= room) {
+		size_t excess = used + size_bytes - room + 1;
+
+		memmove(ctx->problem, ctx->problem + excess, used - excess);
+		used -= excess;
+	}
+	for (size_t i = 0; i < size_bytes; i++)
+		ctx->problem[used + i] = bytes[i] >= ' ' && bytes[i] < 0x7f ? (char)bytes[i] : ' ';
+	ctx->problem[used + size_bytes] = '\0';
+}
+
+static void on_output(uint8_t channel, const uint8_t *bytes, size_t size_bytes, void *data)
+{
+	struct vial_ctx *ctx = data;
+
+	if (ctx->current)
+		vial_run_output(ctx->current, channel, bytes, size_bytes);
+	else if (ctx->state == VIAL_CTX_STARTING && !ctx->is_ending)
+		note_complaint(ctx, bytes, size_bytes);
+	else
+		vial_late_add(&ctx->late, channel, bytes, size_bytes);
+}
+
+static void on_ready(struct vial_ctx *ctx)
+{
+	if (ctx->state != VIAL_CTX_STARTING)
+		return;
+	ctx->state = VIAL_CTX_IDLE;
+	ctx->failures = 0;
+	ctx->problem[0] = '\0';
+	tell_waiters(ctx, true, NULL);
+	vial_ctx_next(ctx);
+}
+
+static void on_done(struct vial_ctx *ctx, json_t *message)
+{
+	struct vial_run *run = ctx->current;
+
+	ctx->current = NULL;
+	ctx->is_ending = json_object_get(message, "exit_status") != NULL;
+	ctx->state = ctx->is_ending ? VIAL_CTX_STARTING : VIAL_CTX_IDLE;
+	vial_run_done(run, message);
+	vial_ctx_next(ctx);
+}
+
+static void on_message(const char *type, json_t *message, void *data)
+{
+	struct vial_ctx *ctx = data;
+	const char *id = json_string_value(json_object_get(message, "id"));
+	const char *name = json_string_value(json_object_get(message, "name"));
+
+	if (strcmp(type, "ready") == 0) {
+		on_ready(ctx);
+	} else if (strcmp(type, "reseeded") == 0) {
+		vial_ctx_reseeded(ctx, (unsigned)json_integer_value(json_object_get(message, "number")));
+	} else if (!ctx->current || !id || strcmp(id, ctx->current->id) != 0) {
+		/* An answer to a run that is over. */
+	} else if (strcmp(type, "result") == 0) {
+		if (json_is_object(json_object_get(message, "data")))
+			vial_run_result(ctx->current, message);
+	} else if (strcmp(type, "error") == 0) {
+		if (name && json_is_string(json_object_get(message, "value")) && json_is_string(json_object_get(message, "traceback")))
+			vial_run_error(ctx->current, name, json_object_get(message, "value"), json_object_get(message, "traceback"));
+	} else if (strcmp(type, "done") == 0) {
+		on_done(ctx, message);
+	}
+}
+
+static void on_started(void *data)
+{
+	struct vial_ctx *ctx = data;
+
+	ctx->is_started = true;
+	tell_waiters(ctx, false, NULL);
+}
+
+static void on_failed(enum vial_spawn_stage stage, int error, void *data)
+{
+	struct vial_ctx *ctx = data;
+	char problem[sizeof(ctx->problem)];
+
+	ctx->kernel = NULL;
+	if (stage == VIAL_SPAWN_CWD)
+		snprintf(problem, sizeof(problem), "the working directory %.300s cannot be entered: %s", ctx->cwd, strerror(error < 0 ? -error : error));
+	else if (stage == VIAL_SPAWN_EXEC)
+		snprintf(problem, sizeof(problem), "this sandbox's image has no %s (%s)", ctx->language->name, strerror(error < 0 ? -error : error));
+	else
+		snprintf(problem, sizeof(problem), "the %s kernel cannot be started: %s", ctx->language->name,
+			 strerror(error < 0 ? -error : error));
+	die(ctx, problem);
+}
+
+static void fail_to_come_up(struct vial_ctx *ctx, const struct vial_exit *how)
+{
+	if (++ctx->failures >= MAX_FAILURES) {
+		char problem[sizeof(ctx->problem)];
+
+		snprintf(problem, sizeof(problem), "the %s kernel does not come up: it ended with status %d%s%.*s", ctx->language->name,
+			 how->exit_code, *ctx->problem ? ", saying: " : "", MAX_COMPLAINT, ctx->problem);
+		die(ctx, problem);
+		return;
+	}
+	ctx->problem[0] = '\0';
+	start_kernel(ctx);
+}
+
+static void on_kernel_exit(const struct vial_exit *how, void *data)
+{
+	struct vial_ctx *ctx = data;
+	struct vial_run *run = ctx->current;
+	bool was_ready = ctx->state != VIAL_CTX_STARTING || ctx->is_ending;
+	bool was_told = ctx->is_ending;
+
+	ctx->kernel = NULL;
+	ctx->is_started = false;
+	ctx->is_ending = false;
+	ctx->state = VIAL_CTX_STARTING;
+	ctx->current = NULL;
+	vial_ctx_resumed(ctx);
+	if (!was_ready) {
+		fail_to_come_up(ctx, how);
+		return;
+	}
+	ctx->problem[0] = '\0';
+	if (run)
+		vial_run_kernel_lost(run, how);
+	else if (!was_told)
+		ctx->has_restarted = true;
+	start_kernel(ctx);
+}
+
+static const struct vial_kernel_handlers kernel_handlers = {
+	.room = on_room,
+	.on_output = on_output,
+	.on_message = on_message,
+	.on_started = on_started,
+	.on_failed = on_failed,
+	.on_exit = on_kernel_exit,
+};
+
+/* "NAME=value" strings as an object. */
+static json_t *environment_object(char **env)
+{
+	json_t *object = json_object();
+
+	for (; *env; env++) {
+		const char *value = strchr(*env, '=');
+		json_t *text = value ? json_string(value + 1) : NULL;
+
+		if (text)
+			json_object_setn_new(object, *env, (size_t)(value - *env), text);
+	}
+	return object;
+}
+
+static void start_kernel(struct vial_ctx *ctx)
+{
+	struct vial_kernel_options options = { .language = ctx->language, .user = &ctx->user, .cwd = ctx->cwd, .is_warm = ctx->is_warm };
+	char **env = NULL;
+	int result = vial_env_build(&ctx->user, NULL, false, &env);
+
+	ctx->state = VIAL_CTX_STARTING;
+	ctx->is_started = false;
+	if (result == 0) {
+		json_decref(ctx->environment);
+		ctx->environment = environment_object(env);
+		options.env = (const char *const *)env;
+		result = vial_kernel_start(&options, &kernel_handlers, ctx, &ctx->kernel);
+	}
+	vial_env_free(env);
+	/* A kernel that is started again is wanted soon, not hot. */
+	ctx->is_warm = false;
+	if (result < 0) {
+		char problem[sizeof(ctx->problem)];
+
+		snprintf(problem, sizeof(problem), "the %s kernel cannot be started: %s", ctx->language->name, strerror(-result));
+		die(ctx, problem);
+	}
+}
+
+json_t *vial_ctx_environment_changes(struct vial_ctx *ctx)
+{
+	char **env;
+	json_t *wanted, *changes, *value;
+	const char *name;
+
+	if (vial_env_build(&ctx->user, NULL, false, &env) < 0)
+		return NULL;
+	wanted = environment_object(env);
+	vial_env_free(env);
+	if (json_equal(wanted, ctx->environment)) {
+		json_decref(wanted);
+		return NULL;
+	}
+	changes = json_copy(wanted);
+	json_object_foreach(ctx->environment, name, value) {
+		if (!json_object_get(wanted, name))
+			json_object_set_new(changes, name, json_null());
+		else if (json_equal(json_object_get(wanted, name), value))
+			json_object_del(changes, name);
+	}
+	json_decref(ctx->environment);
+	ctx->environment = wanted;
+	return changes;
+}
+
+/* --- the table --- */
+
+static void new_id(char out_id[VIAL_CTX_ID_BYTES])
+{
+	static const char alphabet[] = "abcdefghijklmnopqrstuvwxyz0123456789";
+	uint8_t random[20];
+	int fd = open("/dev/urandom", O_RDONLY | O_CLOEXEC);
+
+	if (fd < 0 || read(fd, random, sizeof(random)) != sizeof(random))
+		memset(random, 0, sizeof(random));
+	if (fd >= 0)
+		close(fd);
+	for (size_t i = 0; i < sizeof(random); i++)
+		out_id[i] = alphabet[random[i] % (sizeof(alphabet) - 1)];
+	out_id[sizeof(random)] = '\0';
+}
+
+int vial_ctx_create(const char *id, const struct vial_language *language, const char *cwd, const struct vial_user *user,
+		    bool is_warm, struct vial_ctx **out_ctx)
+{
+	struct vial_ctx *ctx;
+
+	if (id && vial_ctx_find(id))
+		return -EEXIST;
+	if (context_count >= VIAL_CTX_MAX)
+		return -ENOSPC;
+	ctx = calloc(1, sizeof(*ctx));
+	if (!ctx)
+		return -ENOMEM;
+	if (id)
+		snprintf(ctx->id, sizeof(ctx->id), "%s", id);
+	else
+		new_id(ctx->id);
+	ctx->language = language;
+	ctx->user = *user;
+	ctx->is_warm = is_warm;
+	ctx->last_queued = &ctx->first_queued;
+	snprintf(ctx->cwd, sizeof(ctx->cwd), "%s", cwd);
+	ctx->next = contexts;
+	contexts = ctx;
+	context_count++;
+	start_kernel(ctx);
+	*out_ctx = ctx;
+	return 0;
+}
+
+struct vial_ctx *vial_ctx_default(const struct vial_language *language, bool is_warm, const char **out_error)
+{
+	const struct vial_language *kernel = vial_language_find(language->kernel);
+	char id[VIAL_CTX_ID_BYTES];
+	struct vial_user user;
+	struct vial_ctx *ctx;
+	int result;
+
+	snprintf(id, sizeof(id), "default-%s", kernel->name);
+	ctx = vial_ctx_find(id);
+	if (ctx && ctx->state == VIAL_CTX_DEAD && ctx->failures == 0)
+		vial_ctx_restart(ctx);
+	if (ctx)
+		return ctx;
+	if (vial_user_find(NULL, &user) < 0) {
+		*out_error = "this sandbox has no user named \"user\"";
+		return NULL;
+	}
+	result = vial_ctx_create(id, kernel, VIAL_WORKSPACE_CWD, &user, is_warm, &ctx);
+	if (result == 0)
+		return ctx;
+	*out_error = result == -ENOSPC ? "this sandbox has as many contexts as it may have; delete one" : "out of memory";
+	return NULL;
+}
+
+static void free_ctx(struct vial_ctx *ctx)
+{
+	vial_late_free(ctx->late);
+	json_decref(ctx->environment);
+	free(ctx);
+}
+
+void vial_ctx_delete(struct vial_ctx *ctx)
+{
+	struct vial_ctx **link = &contexts;
+	struct vial_kernel *kernel = ctx->kernel;
+	struct vial_run *run = ctx->current;
+
+	while (*link != ctx)
+		link = &(*link)->next;
+	*link = ctx->next;
+	context_count--;
+	ctx->kernel = NULL;
+	ctx->current = NULL;
+	vial_kernel_free(kernel);
+	if (run)
+		vial_run_refuse(run, VIAL_CONFLICT, "the context was deleted");
+	die(ctx, "the context was deleted");
+	free_ctx(ctx);
+}
+
+void vial_ctx_restart(struct vial_ctx *ctx)
+{
+	struct vial_kernel *kernel = ctx->kernel;
+	struct vial_run *run = ctx->current;
+
+	ctx->kernel = NULL;
+	ctx->current = NULL;
+	ctx->failures = 0;
+	ctx->execution_count = 0;
+	ctx->has_restarted = false;
+	ctx->is_ending = false;
+	ctx->problem[0] = '\0';
+	ctx->state = VIAL_CTX_STARTING;
+	vial_kernel_free(kernel);
+	vial_ctx_resumed(ctx);
+	if (run) {
+		run->kill_name = "KernelRestarted";
+		run->kill_reason = "the context was restarted while the code ran";
+		vial_run_kernel_lost(run, &(struct vial_exit){ 0 });
+		ctx->execution_count = 0;
+	}
+	vial_late_free(ctx->late);
+	ctx->late = NULL;
+	start_kernel(ctx);
+}
+
+bool vial_ctx_interrupt(struct vial_ctx *ctx)
+{
+	if (!ctx->current)
+		return false;
+	vial_run_interrupt(ctx->current);
+	return true;
+}
+
+/* --- describing --- */
+
+/* Where the kernel is now; where it began when that cannot be told. */
+static void current_directory(const struct vial_ctx *ctx, char out_path[PATH_MAX])
+{
+	char link[64];
+	ssize_t length;
+
+	snprintf(link, sizeof(link), "%d/cwd", (int)vial_kernel_outer_pid(ctx->kernel));
+	length = vial_kernel_outer_pid(ctx->kernel) > 0 ? readlinkat(vial_procfs_fd(), link, out_path, PATH_MAX - 1) : -1;
+	if (length > 0 && out_path[0] == '/')
+		out_path[length] = '\0';
+	else
+		snprintf(out_path, PATH_MAX, "%s", ctx->cwd);
+}
+
+json_t *vial_ctx_describe(const struct vial_ctx *ctx)
+{
+	char cwd[PATH_MAX];
+	json_t *text;
+
+	current_directory(ctx, cwd);
+	text = json_string(cwd);
+	return json_pack("{s:s,s:s,s:o,s:s,s:I,s:i,s:i}", "id", ctx->id, "language", ctx->language->name, "cwd",
+			 text ? text : json_string(ctx->cwd), "state", vial_ctx_state_name(ctx->state), "execution_count",
+			 ctx->execution_count, "pid", (int)vial_kernel_pid(ctx->kernel), "queued", (int)ctx->queued_count);
+}

@@ -1,0 +1,331 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* See ctxfiles.h. Only names are taken from the queue; a file's size is what it has when the run ends. */
+#include "ctxfiles.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/inotify.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "fspath.h"
+#include "mime.h"
+#include "text.h"
+
+#define EVENTS (IN_CREATE | IN_MODIFY | IN_CLOSE_WRITE | IN_MOVED_TO | IN_DELETE_SELF | IN_MOVE_SELF)
+#define MAX_DIRECTORIES 4096u
+#define MAX_DEPTH 32
+#define MAX_CHANGED 4096u
+#define MAX_REPORTED 1000u
+#define MAX_SEARCHED 10000u
+#define BUCKETS 1024u
+
+struct directory {
+	int watch;
+	char *path;
+};
+
+/* A path that has changed, and when: `moment` counts runs' beginnings and ends, not time. */
+struct change {
+	struct change *next;
+	uint64_t moment;
+	char path[];
+};
+
+static int queue_fd = -1;
+static struct directory *directories;
+static unsigned directory_count;
+static struct change *changes[BUCKETS];
+static unsigned change_count;
+static uint64_t moment = 1;
+static unsigned open_runs;
+/* The moment of the last loss (an overflow): runs that were open then search. */
+static uint64_t lost_moment;
+/* Part of the tree is not watched: every run searches. */
+static bool is_partial;
+/* When the oldest open run began, for searching. */
+static struct timespec oldest_begin;
+
+static bool is_skipped(const char *name)
+{
+	static const char *const skipped[] = { ".", "..", ".git", ".hg", ".svn", "node_modules", "__pycache__", ".ipynb_checkpoints",
+					       ".venv", ".cache", ".mypy_cache", ".pytest_cache" };
+
+	for (size_t i = 0; i < sizeof(skipped) / sizeof(*skipped); i++) {
+		if (strcmp(name, skipped[i]) == 0)
+			return true;
+	}
+	return false;
+}
+
+static unsigned hash_of(const char *path)
+{
+	unsigned hash = 5381;
+
+	while (*path)
+		hash = hash * 33 + (unsigned char)*path++;
+	return hash % BUCKETS;
+}
+
+static void note_change(const char *path)
+{
+	struct change **bucket = &changes[hash_of(path)], *change;
+
+	for (change = *bucket; change; change = change->next) {
+		if (strcmp(change->path, path) == 0) {
+			change->moment = moment;
+			return;
+		}
+	}
+	change = change_count < MAX_CHANGED ? malloc(sizeof(*change) + strlen(path) + 1) : NULL;
+	if (!change) {
+		lost_moment = moment;
+		return;
+	}
+	change->moment = moment;
+	strcpy(change->path, path);
+	change->next = *bucket;
+	*bucket = change;
+	change_count++;
+}
+
+static void forget_changes(void)
+{
+	for (unsigned i = 0; i < BUCKETS; i++) {
+		while (changes[i]) {
+			struct change *change = changes[i];
+
+			changes[i] = change->next;
+			free(change);
+		}
+	}
+	change_count = 0;
+}
+
+static struct directory *find_directory(int watch)
+{
+	for (unsigned i = 0; i < directory_count; i++) {
+		if (directories[i].watch == watch)
+			return &directories[i];
+	}
+	return NULL;
+}
+
+static void remember_directory(int watch, const char *path)
+{
+	struct directory *directory = find_directory(watch), *grown;
+	char *copy = strdup(path);
+
+	if (!copy)
+		return;
+	if (!directory) {
+		grown = realloc(directories, (directory_count + 1) * sizeof(*directories));
+		if (!grown) {
+			free(copy);
+			return;
+		}
+		directories = grown;
+		directory = &directories[directory_count++];
+		*directory = (struct directory){ .watch = watch };
+	}
+	/* A directory that was moved keeps its watch. */
+	free(directory->path);
+	directory->path = copy;
+}
+
+static void forget_directory(struct directory *directory)
+{
+	free(directory->path);
+	*directory = directories[--directory_count];
+}
+
+/* `is_new`: it appeared during a run, so everything in it has changed. */
+static void add_tree(const char *path, int depth, bool is_new)
+{
+	struct dirent *entry;
+	char child[PATH_MAX];
+	DIR *stream;
+	int watch;
+
+	if (directory_count >= MAX_DIRECTORIES || depth >= MAX_DEPTH) {
+		is_partial = true;
+		return;
+	}
+	watch = inotify_add_watch(queue_fd, path, EVENTS | IN_DONT_FOLLOW | IN_ONLYDIR);
+	if (watch < 0) {
+		is_partial = is_partial || (errno != ENOENT && errno != ENOTDIR);
+		return;
+	}
+	remember_directory(watch, path);
+	stream = opendir(path);
+	if (!stream)
+		return;
+	while ((entry = readdir(stream))) {
+		if (is_skipped(entry->d_name) || snprintf(child, sizeof(child), "%s/%s", path, entry->d_name) >= (int)sizeof(child))
+			continue;
+		if (entry->d_type == DT_DIR)
+			add_tree(child, depth + 1, is_new);
+		else if (is_new)
+			note_change(child);
+	}
+	closedir(stream);
+}
+
+static int depth_of(const char *path)
+{
+	int depth = 0;
+
+	for (; *path; path++)
+		depth += *path == '/';
+	return depth;
+}
+
+static void take_event(const struct inotify_event *event)
+{
+	struct directory *directory = find_directory(event->wd);
+	char path[PATH_MAX];
+
+	if (event->mask & IN_Q_OVERFLOW)
+		lost_moment = moment;
+	if (!directory)
+		return;
+	if (event->mask & IN_IGNORED) {
+		forget_directory(directory);
+		return;
+	}
+	if (event->len == 0 || is_skipped(event->name) ||
+	    snprintf(path, sizeof(path), "%s/%s", directory->path, event->name) >= (int)sizeof(path))
+		return;
+	if (!(event->mask & IN_ISDIR))
+		note_change(path);
+	else if (event->mask & (IN_CREATE | IN_MOVED_TO))
+		add_tree(path, depth_of(path), true);
+}
+
+static void drain(void)
+{
+	static char buffer[64 * 1024] __attribute__((aligned(__alignof__(struct inotify_event))));
+	ssize_t size;
+
+	while (queue_fd >= 0 && (size = read(queue_fd, buffer, sizeof(buffer))) > 0) {
+		for (ssize_t at = 0; at < size;) {
+			const struct inotify_event *event = (const void *)(buffer + at);
+
+			take_event(event);
+			at += (ssize_t)(sizeof(*event) + event->len);
+		}
+	}
+}
+
+/* Watches the tree from its root, also after somebody has removed and remade it. */
+static void ensure_watching(void)
+{
+	if (queue_fd < 0)
+		queue_fd = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
+	if (queue_fd < 0) {
+		is_partial = true;
+		return;
+	}
+	for (unsigned i = 0; i < directory_count; i++) {
+		if (strcmp(directories[i].path, VIAL_WORKSPACE) == 0)
+			return;
+	}
+	add_tree(VIAL_WORKSPACE, 0, false);
+}
+
+uint64_t vial_changes_begin(void)
+{
+	drain();
+	if (open_runs == 0)
+		forget_changes();
+	ensure_watching();
+	moment++;
+	if (open_runs++ == 0) {
+		clock_gettime(CLOCK_REALTIME_COARSE, &oldest_begin);
+	}
+	return moment;
+}
+
+/* --- the answer --- */
+
+static void report(json_t *list, const char *path)
+{
+	struct stat info;
+
+	if (json_array_size(list) >= MAX_REPORTED || lstat(path, &info) < 0 || !S_ISREG(info.st_mode))
+		return;
+	json_array_append_new(list, json_pack("{s:o,s:I,s:s}", "path", vial_json_text(path), "size", (json_int_t)info.st_size, "mime",
+					      vial_mime_of(path)));
+}
+
+static bool is_younger(const struct timespec *time)
+{
+	return time->tv_sec > oldest_begin.tv_sec ||
+	       (time->tv_sec == oldest_begin.tv_sec && time->tv_nsec >= oldest_begin.tv_nsec);
+}
+
+static void search(json_t *list, const char *path, int depth, unsigned *left)
+{
+	DIR *stream = depth < MAX_DEPTH ? opendir(path) : NULL;
+	struct dirent *entry;
+	char child[PATH_MAX];
+	struct stat info;
+
+	while (stream && (entry = readdir(stream)) && *left > 0) {
+		if (is_skipped(entry->d_name) || snprintf(child, sizeof(child), "%s/%s", path, entry->d_name) >= (int)sizeof(child))
+			continue;
+		--*left;
+		if (entry->d_type == DT_DIR)
+			search(list, child, depth + 1, left);
+		else if (lstat(child, &info) == 0 && (is_younger(&info.st_mtim) || is_younger(&info.st_ctim)))
+			report(list, child);
+	}
+	if (stream)
+		closedir(stream);
+}
+
+static int compare_paths(const void *a, const void *b)
+{
+	return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+static void report_changes(json_t *list, uint64_t since)
+{
+	const char **paths = malloc((change_count + 1) * sizeof(*paths));
+	unsigned count = 0;
+
+	for (unsigned i = 0; paths && i < BUCKETS; i++) {
+		for (struct change *change = changes[i]; change; change = change->next) {
+			if (change->moment >= since)
+				paths[count++] = change->path;
+		}
+	}
+	if (count > 1)
+		qsort(paths, count, sizeof(*paths), compare_paths);
+	for (unsigned i = 0; i < count; i++)
+		report(list, paths[i]);
+	free(paths);
+}
+
+json_t *vial_changes_end(uint64_t since)
+{
+	json_t *list = json_array();
+	unsigned left = MAX_SEARCHED;
+
+	drain();
+	if (is_partial || lost_moment >= since)
+		search(list, VIAL_WORKSPACE, 0, &left);
+	else
+		report_changes(list, since);
+	moment++;
+	if (open_runs > 0)
+		open_runs--;
+	return list;
+}

@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * See ctxresume.h. A kernel that does not answer in time (a C library has held its interpreter for seconds) is killed: a sandbox that draws
+ * another's numbers is worse than one that has to say that its variables are lost, and a sandbox that cannot be resumed is worse still.
+ */
+#include "ctxresume.h"
+
+#include <string.h>
+#include <sys/random.h>
+
+#include "ctx.h"
+#include "ctxrun.h"
+#include "loop.h"
+
+#define SEED_BYTES 32
+#define ANSWER_MS 3000
+#define ENTROPY_BYTES 64
+
+static struct vial_resume *current;
+static unsigned last_number;
+static unsigned awaited;
+static struct vial_timer patience;
+
+static void finish(void)
+{
+	struct vial_resume *resume = current;
+
+	vial_timer_clear(&patience);
+	current = NULL;
+	if (resume)
+		vial_resume_done(resume, NULL);
+}
+
+void vial_ctx_resumed(struct vial_ctx *ctx)
+{
+	if (ctx->awaited_reseed == 0)
+		return;
+	ctx->awaited_reseed = 0;
+	if (--awaited == 0)
+		finish();
+}
+
+void vial_ctx_reseeded(struct vial_ctx *ctx, unsigned number)
+{
+	if (number == ctx->awaited_reseed)
+		vial_ctx_resumed(ctx);
+}
+
+/* Its end counts as an answer: see ctx.c. */
+static void give_up(struct vial_ctx *ctx)
+{
+	if (ctx->current) {
+		ctx->current->kill_name = "KernelDied";
+		ctx->current->kill_reason = "the kernel did not renew its random numbers after the sandbox was resumed, and was ended";
+	}
+	vial_kernel_kill(ctx->kernel);
+}
+
+static void on_patience_over(struct vial_timer *timer, void *data)
+{
+	for (struct vial_ctx *ctx = vial_ctx_first(); ctx; ctx = ctx->next) {
+		if (ctx->awaited_reseed && ctx->kernel)
+			give_up(ctx);
+	}
+}
+
+/* Each kernel its own seed: fresh bytes of the guest's kernel, and the host's entropy in case those are not fresh yet. */
+static void make_seed(const uint8_t *entropy, unsigned index, uint8_t out_seed[SEED_BYTES])
+{
+	if (getrandom(out_seed, SEED_BYTES, GRND_NONBLOCK) != SEED_BYTES)
+		memset(out_seed, 0, SEED_BYTES);
+	for (unsigned i = 0; i < SEED_BYTES; i++)
+		out_seed[i] ^= (uint8_t)(entropy[(i + index) % ENTROPY_BYTES] + index);
+}
+
+void vial_ctx_resume(struct vial_resume *resume, json_t *hello, bool is_new_generation)
+{
+	unsigned index = 0;
+	uint8_t seed[SEED_BYTES];
+
+	/* A newer HELLO has taken over; its kernels answer to the newer number. */
+	if (current)
+		finish();
+	if (!is_new_generation) {
+		vial_resume_done(resume, NULL);
+		return;
+	}
+	current = resume;
+	awaited = 1; /* ours, so that it is not over before the last kernel was asked */
+	last_number++;
+	for (struct vial_ctx *ctx = vial_ctx_first(); ctx; ctx = ctx->next) {
+		ctx->awaited_reseed = 0;
+		if (!ctx->kernel)
+			continue;
+		make_seed(vial_resume_entropy(resume), index++, seed);
+		if (vial_kernel_reseed(ctx->kernel, seed, sizeof(seed), last_number)) {
+			ctx->awaited_reseed = last_number;
+			awaited++;
+		}
+	}
+	vial_timer_set(&patience, ANSWER_MS, on_patience_over, NULL);
+	if (--awaited == 0)
+		finish();
+}

@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One run of code in a context: from its ctx.run to its CLOSE.
+ *
+ *   queued ──▶ running ──▶ closed          "done" of the kernel, or the kernel's end
+ *                 │ timeout, CANCEL
+ *                 ▼
+ *            interrupting ──▶ closed       the code gave in; state kept
+ *                 │ grace over
+ *                 ▼
+ *              killed ──▶ closed           the kernel ended; kernel_restarted
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <jansson.h>
+
+#include "loop.h"
+#include "spawn.h"
+#include "stream.h"
+
+struct vial_ctx;
+struct vial_spill;
+
+struct vial_run {
+	struct vial_run *next;
+	struct vial_ctx *ctx;
+	struct vial_stream *stream; /* NULL: nobody listens any more */
+	json_t *request;
+	char id[65];
+	unsigned number;
+	json_int_t timeout_ms, grace_ms, max_output_bytes;
+	bool is_typescript, is_ansi;
+	bool is_running, is_interrupting, is_timed_out, is_cancelled, is_killed;
+	bool has_error, is_truncated;
+	/* What ended the kernel was ours, and this is why; else its exit status tells. */
+	const char *kill_name, *kill_reason;
+	uint64_t sent_bytes[2];
+	struct vial_spill *spill;
+	int64_t started_ms;
+	uint64_t changes; /* the point in time that changed files are counted from */
+	struct vial_timer deadline, grace, again;
+};
+
+/* Reads the request and takes the stream over: the run is queued, or refused. */
+void vial_run_accept(struct vial_ctx *ctx, struct vial_stream *stream, json_t *request, bool is_typescript);
+
+/* For ctx.c: */
+void vial_run_begin(struct vial_run *run);
+size_t vial_run_room(struct vial_run *run);
+void vial_run_output(struct vial_run *run, uint8_t channel, const uint8_t *bytes, size_t size_bytes);
+void vial_run_result(struct vial_run *run, json_t *message);
+void vial_run_error(struct vial_run *run, const char *name, json_t *value, json_t *traceback);
+/* "done": sends the answer and frees the run. */
+void vial_run_done(struct vial_run *run, json_t *message);
+/* The kernel has ended under it: likewise. */
+void vial_run_kernel_lost(struct vial_run *run, const struct vial_exit *how);
+void vial_run_refuse(struct vial_run *run, enum vial_code code, const char *problem);
+void vial_run_interrupt(struct vial_run *run);

@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* See ctxspill.h. */
+#include "ctxspill.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define DIRECTORY "/tmp/.vial-output"
+#define MEMORY_BYTES (64u * 1024u)
+#define MAX_FILE_BYTES (256ull * 1024 * 1024)
+/* Older ones are removed. */
+#define MAX_FILES 8
+
+struct vial_spill {
+	char path[sizeof(DIRECTORY) + 80];
+	struct vial_user user;
+	uint8_t *bytes; /* until there is a file */
+	size_t size;
+	uint64_t written;
+	int fd; /* -1: not yet, or no more */
+	bool is_broken;
+};
+
+static char kept[MAX_FILES][sizeof(((struct vial_spill *)0)->path)];
+static unsigned next_kept;
+
+struct vial_spill *vial_spill_new(const char *execution_id, const struct vial_user *user)
+{
+	struct vial_spill *spill = calloc(1, sizeof(*spill));
+
+	if (!spill)
+		return NULL;
+	snprintf(spill->path, sizeof(spill->path), DIRECTORY "/%.64s.txt", execution_id);
+	spill->user = *user;
+	spill->fd = -1;
+	return spill;
+}
+
+/* The directory is the user's, who may have put anything in our place: nothing is followed, and only with the user's rights. */
+static int open_file(const struct vial_spill *spill)
+{
+	int fd;
+
+	if (vial_user_enter(&spill->user) < 0)
+		return -1;
+	mkdir(DIRECTORY, 0700);
+	fd = open(spill->path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+	vial_user_leave();
+	return fd;
+}
+
+static void write_out(struct vial_spill *spill, const uint8_t *bytes, size_t size_bytes)
+{
+	while (size_bytes > 0 && !spill->is_broken) {
+		ssize_t count = spill->written + size_bytes <= MAX_FILE_BYTES ? write(spill->fd, bytes, size_bytes) : -1;
+
+		if (count < 0 && errno == EINTR)
+			continue;
+		if (count <= 0) {
+			/* The disk or the file is full: what is there stays. */
+			spill->is_broken = true;
+			return;
+		}
+		spill->written += (uint64_t)count;
+		bytes += count;
+		size_bytes -= (size_t)count;
+	}
+}
+
+static void begin_file(struct vial_spill *spill)
+{
+	spill->fd = open_file(spill);
+	if (spill->fd < 0)
+		spill->is_broken = true;
+	else
+		write_out(spill, spill->bytes, spill->size);
+	free(spill->bytes);
+	spill->bytes = NULL;
+	spill->size = 0;
+}
+
+void vial_spill_add(struct vial_spill *spill, const uint8_t *bytes, size_t size_bytes)
+{
+	if (!spill || spill->is_broken)
+		return;
+	if (spill->fd < 0 && spill->size + size_bytes <= MEMORY_BYTES) {
+		if (!spill->bytes)
+			spill->bytes = malloc(MEMORY_BYTES);
+		if (!spill->bytes) {
+			spill->is_broken = true;
+			return;
+		}
+		memcpy(spill->bytes + spill->size, bytes, size_bytes);
+		spill->size += size_bytes;
+		return;
+	}
+	if (spill->fd < 0)
+		begin_file(spill);
+	write_out(spill, bytes, size_bytes);
+}
+
+static void remove_file(const char *path, const struct vial_user *user)
+{
+	if (vial_user_enter(user) < 0)
+		return;
+	unlink(path);
+	vial_user_leave();
+}
+
+static void remember(const struct vial_spill *spill)
+{
+	if (kept[next_kept][0])
+		remove_file(kept[next_kept], &spill->user);
+	memcpy(kept[next_kept], spill->path, sizeof(spill->path));
+	next_kept = (next_kept + 1) % MAX_FILES;
+}
+
+const char *vial_spill_finish(struct vial_spill *spill, bool is_kept)
+{
+	static char path[sizeof(spill->path)];
+	bool has_file;
+
+	if (!spill)
+		return NULL;
+	/* A small cap may cut what still fits in memory. */
+	if (is_kept && spill->fd < 0 && spill->size > 0)
+		begin_file(spill);
+	has_file = spill->fd >= 0;
+	if (has_file)
+		close(spill->fd);
+	if (has_file && is_kept)
+		remember(spill);
+	else if (has_file)
+		remove_file(spill->path, &spill->user);
+	memcpy(path, spill->path, sizeof(path));
+	free(spill->bytes);
+	free(spill);
+	return has_file && is_kept ? path : NULL;
+}

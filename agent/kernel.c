@@ -1,0 +1,544 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* See kernel.h. */
+#include "kernel.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "kernelpipe.h"
+#include "log.h"
+#include "loop.h"
+#include "procfs.h"
+#include "wire/wire.h"
+
+#define OUTPUT_BYTES (128u * 1024u)
+/* Larger than the default 64 KiB: a kernel that floods us is woken less often. */
+#define PIPE_BYTES (1024 * 1024)
+#define MAX_ARGUMENTS 8
+/* A process that was being forked when its session was killed gets away; look again. */
+#define SWEEP_MS 20
+#define MAX_SWEEPS 50
+
+struct output {
+	struct vial_kernel *kernel;
+	struct vial_watch watch;
+	int fd;
+	uint8_t channel;
+	size_t owed; /* bytes to hand over before the next message */
+};
+
+struct vial_kernel {
+	const struct vial_language *language;
+	const struct vial_kernel_handlers *handlers;
+	void *data;
+	struct vial_child *child; /* NULL when it has ended */
+	pid_t pid, outer_pid;
+	struct output outputs[2];
+	int message_fd;
+	struct vial_watch message_watch;
+	struct vial_message_reader messages;
+	struct vial_pipe_writer requests, control;
+	int cell_fd; /* bash's memory file, -1 */
+	bool is_stopped; /* no room: nothing is read */
+	bool is_delivering, is_freed, is_exited;
+	struct vial_exit exit;
+};
+
+/* --- the end --- */
+
+static void destroy(struct vial_kernel *kernel)
+{
+	for (int i = 0; i < 2; i++) {
+		vial_watch_remove(&kernel->outputs[i].watch);
+		if (kernel->outputs[i].fd >= 0)
+			close(kernel->outputs[i].fd);
+	}
+	vial_watch_remove(&kernel->message_watch);
+	if (kernel->message_fd >= 0)
+		close(kernel->message_fd);
+	if (kernel->cell_fd >= 0)
+		close(kernel->cell_fd);
+	vial_pipe_writer_close(&kernel->requests);
+	vial_pipe_writer_close(&kernel->control);
+	vial_message_reader_clear(&kernel->messages);
+	free(kernel);
+}
+
+/* A session that is being killed, after its kernel may be gone. */
+struct sweep {
+	struct vial_timer timer;
+	pid_t session;
+	unsigned rounds;
+	bool has_found;
+};
+
+static bool kill_member(const struct vial_process *process, void *data)
+{
+	struct sweep *sweep = data;
+
+	if (process->session == sweep->session && process->state != 'Z') {
+		kill(process->pid, SIGKILL);
+		sweep->has_found = true;
+	}
+	return true;
+}
+
+static void sweep_again(struct vial_timer *timer, void *data)
+{
+	struct sweep *sweep = data;
+
+	sweep->has_found = false;
+	vial_procfs_for_each(kill_member, sweep);
+	if (sweep->has_found && ++sweep->rounds < MAX_SWEEPS)
+		vial_timer_set(&sweep->timer, SWEEP_MS, sweep_again, sweep);
+	else
+		free(sweep);
+}
+
+/* Everything that the kernel's code has started, except what made itself a session of its own. */
+static void kill_session(pid_t outer_pid)
+{
+	struct sweep *sweep = outer_pid > 1 ? calloc(1, sizeof(*sweep)) : NULL;
+
+	if (!sweep)
+		return;
+	kill(-outer_pid, SIGKILL);
+	sweep->session = outer_pid;
+	sweep_again(&sweep->timer, sweep);
+}
+
+void vial_kernel_kill(struct vial_kernel *kernel)
+{
+	if (kernel->child)
+		vial_child_signal(kernel->child, SIGKILL, true);
+	kill_session(kernel->outer_pid);
+}
+
+void vial_kernel_free(struct vial_kernel *kernel)
+{
+	if (!kernel || kernel->is_freed)
+		return;
+	vial_kernel_kill(kernel);
+	if (kernel->child)
+		vial_child_forget(kernel->child);
+	kernel->child = NULL;
+	kernel->is_freed = true;
+	if (!kernel->is_delivering)
+		destroy(kernel);
+}
+
+/* --- what it prints and sends --- */
+
+static void stop_reading(struct vial_kernel *kernel)
+{
+	kernel->is_stopped = true;
+	vial_watch_remove(&kernel->outputs[0].watch);
+	vial_watch_remove(&kernel->outputs[1].watch);
+	vial_watch_remove(&kernel->message_watch);
+}
+
+/* Hands over what one read(2) brings, at most `limit`. False when there is no room; then reading has stopped. */
+static bool read_output(struct output *output, size_t limit)
+{
+	static uint8_t buffer[OUTPUT_BYTES];
+	struct vial_kernel *kernel = output->kernel;
+	size_t room = kernel->handlers->room(kernel->data);
+	ssize_t count;
+
+	if (room == 0) {
+		stop_reading(kernel);
+		return false;
+	}
+	if (limit > room)
+		limit = room;
+	count = read(output->fd, buffer, limit < sizeof(buffer) ? limit : sizeof(buffer));
+	if (count > 0) {
+		output->owed -= output->owed < (size_t)count ? output->owed : (size_t)count;
+		kernel->handlers->on_output(output->channel, buffer, (size_t)count, kernel->data);
+		return true;
+	}
+	if (count < 0 && errno == EINTR)
+		return true;
+	output->owed = 0;
+	/* The end of a pipe comes when the kernel and all who inherited it are gone, or have closed it. */
+	if (count == 0)
+		vial_watch_remove(&output->watch);
+	return true;
+}
+
+static bool pay(struct vial_kernel *kernel)
+{
+	for (int i = 0; i < 2; i++) {
+		while (kernel->outputs[i].owed > 0 && !kernel->is_freed) {
+			if (!read_output(&kernel->outputs[i], kernel->outputs[i].owed))
+				return false;
+		}
+	}
+	return true;
+}
+
+/* Whatever lies in the pipes now must be handed over before what is read from the message pipe after this. */
+static void count_owed(struct vial_kernel *kernel)
+{
+	for (int i = 0; i < 2; i++) {
+		int pending = 0;
+
+		if (ioctl(kernel->outputs[i].fd, FIONREAD, &pending) == 0 && pending > 0)
+			kernel->outputs[i].owed = (size_t)pending;
+	}
+}
+
+static void handle_message(struct vial_kernel *kernel, json_t *message)
+{
+	const char *type = json_string_value(json_object_get(message, "type"));
+
+	if (type && strcmp(type, "sync") == 0) {
+		json_t *answer = json_pack("{s:s,s:O}", "type", "sync", "number", json_object_get(message, "number"));
+
+		vial_pipe_write_json(&kernel->control, answer);
+		json_decref(answer);
+	} else if (type) {
+		kernel->handlers->on_message(type, message, kernel->data);
+	}
+}
+
+static void finish_exit(struct vial_kernel *kernel)
+{
+	struct vial_exit how = kernel->exit;
+
+	kernel->is_freed = true;
+	kill_session(kernel->outer_pid);
+	kernel->handlers->on_exit(&how, kernel->data);
+}
+
+/* Messages whose turn has come, each after the output before it. Handlers may free the kernel under way. */
+static void deliver_all(struct vial_kernel *kernel)
+{
+	json_t *message;
+	int result = 0;
+
+	while (!kernel->is_freed && vial_message_is_complete(&kernel->messages)) {
+		if (!pay(kernel))
+			return;
+		if (kernel->handlers->room(kernel->data) == 0) {
+			stop_reading(kernel);
+			return;
+		}
+		result = vial_message_next(&kernel->messages, &message);
+		if (result < 0)
+			break;
+		handle_message(kernel, message);
+		json_decref(message);
+	}
+	if (kernel->is_freed)
+		return;
+	if (result < 0) {
+		vial_log("warning", "a %s kernel broke its protocol", kernel->language->name);
+		vial_message_reader_clear(&kernel->messages);
+		vial_kernel_kill(kernel);
+	}
+	if (kernel->is_exited && !kernel->is_stopped && pay(kernel) && !kernel->is_freed)
+		finish_exit(kernel);
+}
+
+static void deliver(struct vial_kernel *kernel)
+{
+	if (kernel->is_delivering)
+		return;
+	kernel->is_delivering = true;
+	deliver_all(kernel);
+	kernel->is_delivering = false;
+	if (kernel->is_freed)
+		destroy(kernel);
+}
+
+static void on_messages(struct vial_watch *watch, uint32_t events, void *data)
+{
+	struct vial_kernel *kernel = data;
+	ssize_t count;
+
+	count_owed(kernel);
+	count = vial_message_read(&kernel->messages, kernel->message_fd);
+	if (count == 0 || (count < 0 && count != -EAGAIN))
+		vial_watch_remove(&kernel->message_watch);
+	deliver(kernel);
+}
+
+static void on_output(struct vial_watch *watch, uint32_t events, void *data)
+{
+	struct output *output = data;
+	struct vial_kernel *kernel = output->kernel;
+
+	kernel->is_delivering = true;
+	read_output(output, OUTPUT_BYTES);
+	kernel->is_delivering = false;
+	if (kernel->is_freed)
+		destroy(kernel);
+}
+
+static void watch_all(struct vial_kernel *kernel)
+{
+	for (int i = 0; i < 2; i++) {
+		struct output *output = &kernel->outputs[i];
+
+		if (output->fd >= 0 && !output->watch.is_added)
+			vial_watch_add(&output->watch, output->fd, EPOLLIN, on_output, output);
+	}
+	if (kernel->message_fd >= 0 && !kernel->message_watch.is_added)
+		vial_watch_add(&kernel->message_watch, kernel->message_fd, EPOLLIN, on_messages, kernel);
+}
+
+void vial_kernel_continue(struct vial_kernel *kernel)
+{
+	if (!kernel->is_stopped || kernel->is_freed)
+		return;
+	kernel->is_stopped = false;
+	watch_all(kernel);
+	deliver(kernel);
+}
+
+/* --- start --- */
+
+static void on_started(struct vial_child *child, void *data)
+{
+	struct vial_kernel *kernel = data;
+
+	kernel->pid = vial_child_pid(child);
+	kernel->outer_pid = vial_child_outer_pid(child);
+	kernel->handlers->on_started(kernel->data);
+}
+
+static void on_failed(struct vial_child *child, enum vial_spawn_stage stage, int error, void *data)
+{
+	struct vial_kernel *kernel = data;
+
+	kernel->child = NULL;
+	kernel->handlers->on_failed(stage, error, kernel->data);
+	destroy(kernel);
+}
+
+static void on_child_exit(struct vial_child *child, const struct vial_exit *how, void *data)
+{
+	struct vial_kernel *kernel = data;
+
+	kernel->child = NULL;
+	kernel->exit = *how;
+	kernel->is_exited = true;
+	count_owed(kernel);
+	while (vial_message_read(&kernel->messages, kernel->message_fd) > 0)
+		;
+	deliver(kernel);
+}
+
+static const struct vial_child_handlers child_handlers = {
+	.on_started = on_started,
+	.on_failed = on_failed,
+	.on_exit = on_child_exit,
+};
+
+/* Our end does not block, the kernel's does. `ours` is 0 for the reading end and 1 for the writing end. */
+static int make_pipe(int ours, int *out_ours, int *out_theirs)
+{
+	int fds[2];
+
+	if (pipe2(fds, O_CLOEXEC) < 0)
+		return -errno;
+	fcntl(fds[ours], F_SETFL, O_NONBLOCK);
+	fcntl(fds[ours], F_SETPIPE_SZ, PIPE_BYTES);
+	*out_ours = fds[ours];
+	*out_theirs = fds[!ours];
+	return 0;
+}
+
+/* theirs[] are the kernel's descriptors 1 to 5. */
+static int make_pipes(struct vial_kernel *kernel, int theirs[5])
+{
+	int result = make_pipe(0, &kernel->outputs[0].fd, &theirs[0]);
+
+	if (result == 0)
+		result = make_pipe(0, &kernel->outputs[1].fd, &theirs[1]);
+	if (result == 0)
+		result = make_pipe(1, &kernel->requests.fd, &theirs[2]);
+	if (result == 0)
+		result = make_pipe(0, &kernel->message_fd, &theirs[3]);
+	if (result == 0 && kernel->language->has_control)
+		return make_pipe(1, &kernel->control.fd, &theirs[4]);
+	if (result < 0)
+		return result;
+	kernel->cell_fd = memfd_create("cell", MFD_CLOEXEC);
+	theirs[4] = kernel->cell_fd < 0 ? -1 : fcntl(kernel->cell_fd, F_DUPFD_CLOEXEC, 3);
+	return theirs[4] < 0 ? -errno : 0;
+}
+
+static int spawn(struct vial_kernel *kernel, const struct vial_kernel_options *options, const int theirs[5])
+{
+	const char *argv[MAX_ARGUMENTS];
+	size_t count = 0;
+	struct vial_spawn request = {
+		.argv = argv,
+		.env = options->env,
+		.cwd = options->cwd,
+		.user = options->user,
+		.fds = { -1, theirs[0], theirs[1], theirs[2], theirs[3], theirs[4] },
+		.fd_count = 6,
+	};
+
+	for (const char *const *argument = kernel->language->argv; *argument; argument++) {
+		if (options->is_warm || strcmp(*argument, VIAL_KERNEL_WARM) != 0)
+			argv[count++] = *argument;
+	}
+	argv[count] = NULL;
+	return vial_spawn(&request, &child_handlers, kernel, &kernel->child);
+}
+
+int vial_kernel_start(const struct vial_kernel_options *options, const struct vial_kernel_handlers *handlers, void *data,
+		      struct vial_kernel **out_kernel)
+{
+	struct vial_kernel *kernel = calloc(1, sizeof(*kernel));
+	int theirs[5] = { -1, -1, -1, -1, -1 };
+	int result;
+
+	if (!kernel)
+		return -ENOMEM;
+	*kernel = (struct vial_kernel){ .language = options->language, .handlers = handlers, .data = data, .message_fd = -1,
+					.cell_fd = -1, .requests.fd = -1, .control.fd = -1 };
+	kernel->outputs[0] = (struct output){ .kernel = kernel, .fd = -1, .channel = VIAL_WIRE_STDOUT };
+	kernel->outputs[1] = (struct output){ .kernel = kernel, .fd = -1, .channel = VIAL_WIRE_STDERR };
+	result = make_pipes(kernel, theirs);
+	if (result == 0)
+		result = spawn(kernel, options, theirs);
+	for (int i = 0; i < 5; i++) {
+		if (theirs[i] >= 0)
+			close(theirs[i]);
+	}
+	if (result < 0) {
+		destroy(kernel);
+		return result;
+	}
+	watch_all(kernel);
+	*out_kernel = kernel;
+	return 0;
+}
+
+/* --- requests --- */
+
+/* In single quotes, where bash takes everything but the quote itself as it is. */
+static void put_quoted(FILE *file, const char *text)
+{
+	fputc('\'', file);
+	for (; *text; text++) {
+		if (*text == '\'')
+			fputs("'\\\''", file);
+		else
+			fputc(*text, file);
+	}
+	fputc('\'', file);
+}
+
+/* An array of names and values in turn; null is a name with a minus before it. */
+static void put_variables(FILE *file, const char *array, json_t *object)
+{
+	const char *name;
+	json_t *value;
+
+	fprintf(file, "%s=(", array);
+	json_object_foreach(object, name, value) {
+		fprintf(file, " %s", json_is_null(value) ? "-" : "");
+		put_quoted(file, name);
+		fputc(' ', file);
+		put_quoted(file, json_is_string(value) ? json_string_value(value) : "");
+	}
+	fputs(")\n", file);
+}
+
+/* bash cannot parse JSON, and reads a pipe byte by byte; a file it sources at once. */
+static int write_cell(struct vial_kernel *kernel, const struct vial_kernel_request *request)
+{
+	char *text = NULL;
+	size_t size = 0;
+	FILE *file = open_memstream(&text, &size);
+	bool is_written;
+
+	if (!file)
+		return -ENOMEM;
+	fprintf(file, "__vial_id=%s\n", request->execution_id);
+	put_variables(file, "__vial_environment", request->environment);
+	put_variables(file, "__vial_env", request->env);
+	fputs("__vial_code=", file);
+	put_quoted(file, json_string_value(request->code));
+	fputc('\n', file);
+	fclose(file);
+	is_written = ftruncate(kernel->cell_fd, 0) == 0 && pwrite(kernel->cell_fd, text, size, 0) == (ssize_t)size;
+	free(text);
+	if (!is_written)
+		return -EIO;
+	return vial_pipe_write(&kernel->requests, "run\n", 4);
+}
+
+int vial_kernel_run(struct vial_kernel *kernel, const struct vial_kernel_request *request)
+{
+	json_t *message;
+	int result;
+
+	if (kernel->cell_fd >= 0)
+		return write_cell(kernel, request);
+	message = json_pack("{s:s,s:s,s:i,s:O,s:O*,s:O*,s:b,s:I}", "type", "run", "id", request->execution_id, "number",
+			    (int)request->number, "code", request->code, "environment", request->environment, "env", request->env,
+			    "raw_ansi", request->is_ansi, "max_text_bytes", (json_int_t)request->max_text_bytes);
+	if (message && request->is_typescript)
+		json_object_set_new(message, "language", json_string("typescript"));
+	result = vial_pipe_write_json(&kernel->requests, message);
+	json_decref(message);
+	return result;
+}
+
+void vial_kernel_interrupt(struct vial_kernel *kernel, unsigned number)
+{
+	if (kernel->language->has_control) {
+		json_t *message = json_pack("{s:s,s:i}", "type", "interrupt", "number", (int)number);
+
+		vial_pipe_write_json(&kernel->control, message);
+		json_decref(message);
+	}
+	if (kernel->child)
+		vial_child_signal(kernel->child, SIGINT, true);
+}
+
+bool vial_kernel_reseed(struct vial_kernel *kernel, const uint8_t *seed, size_t size_bytes, unsigned number)
+{
+	char hex[2 * 64 + 1];
+	json_t *message;
+	int result;
+
+	if (kernel->language->is_reseeded_by_signal) {
+		/* The trap runs before the shell's next command: from here on it cannot draw an old number. */
+		if (kernel->child)
+			vial_child_signal(kernel->child, SIGURG, true);
+		return false;
+	}
+	for (size_t i = 0; i < size_bytes && i < 64; i++)
+		snprintf(hex + 2 * i, 3, "%02x", seed[i]);
+	message = json_pack("{s:s,s:s,s:i}", "type", "reseed", "seed", hex, "number", (int)number);
+	result = vial_pipe_write_json(&kernel->control, message);
+	json_decref(message);
+	/* A control pipe that takes no more belongs to a kernel that will not answer: waiting for it ends it. */
+	(void)result;
+	return true;
+}
+
+pid_t vial_kernel_pid(const struct vial_kernel *kernel)
+{
+	return kernel ? kernel->pid : 0;
+}
+
+pid_t vial_kernel_outer_pid(const struct vial_kernel *kernel)
+{
+	return kernel ? kernel->outer_pid : 0;
+}

@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One language kernel: a process in the zone and five pipes to it. docs/kernels.md has the protocol.
+ *
+ *   1, 2  its stdout and stderr, also those of its children
+ *   3     requests to it       4  messages from it: length in decimal, newline, JSON
+ *   5     control messages to it while it is busy (reseed, interrupt, sync); for bash a memory file with the cell
+ *
+ * What it prints and what it sends come out here in the order in which they happened: before a message is handed over, everything that lay
+ * in the other two pipes when it was read has been handed over.
+ *
+ * Everything from a kernel is hostile: a message that breaks the protocol ends the kernel.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <jansson.h>
+
+#include "kernellang.h"
+#include "spawn.h"
+#include "users.h"
+
+struct vial_kernel;
+
+struct vial_kernel_handlers {
+	/* How much output may be handed over now; 0 stops all reading until vial_kernel_continue(). */
+	size_t (*room)(void *data);
+	void (*on_output)(uint8_t channel, const uint8_t *bytes, size_t size_bytes, void *data);
+	/* "type" is "ready", "result", "error", "done" or "reseeded". Borrowed. */
+	void (*on_message)(const char *type, json_t *message, void *data);
+	/* The process exists. */
+	void (*on_started)(void *data);
+	/* It never ran. The kernel is gone after the call. */
+	void (*on_failed)(enum vial_spawn_stage stage, int error, void *data);
+	/* It has ended and everything it wrote has been handed over. The kernel is gone after the call. */
+	void (*on_exit)(const struct vial_exit *exit, void *data);
+};
+
+struct vial_kernel_options {
+	const struct vial_language *language;
+	const struct vial_user *user;
+	const char *cwd;
+	const char *const *env;
+	bool is_warm;
+};
+
+/* 0 or -errno; then nothing is called. */
+int vial_kernel_start(const struct vial_kernel_options *options, const struct vial_kernel_handlers *handlers, void *data,
+		      struct vial_kernel **out_kernel);
+
+struct vial_kernel_request {
+	const char *execution_id; /* letters, digits, - and _ only */
+	unsigned number;          /* of the run in its context: what an interrupt is meant for */
+	json_t *code;
+	json_t *environment;      /* changes to the kernel's own environment, null removes; may be NULL */
+	json_t *env;              /* for this run only; may be NULL */
+	bool is_typescript, is_ansi;
+	size_t max_text_bytes;
+};
+/* 0 or -errno. */
+int vial_kernel_run(struct vial_kernel *kernel, const struct vial_kernel_request *request);
+/* SIGINT to its group, and word to those kernels that cannot hear it while they are busy. */
+void vial_kernel_interrupt(struct vial_kernel *kernel, unsigned number);
+/* Asks for new random state. True when a "reseeded" message with that number will come. */
+bool vial_kernel_reseed(struct vial_kernel *kernel, const uint8_t *seed, size_t size_bytes, unsigned number);
+/* The process, its group and its session; on_exit follows. */
+void vial_kernel_kill(struct vial_kernel *kernel);
+/* Kills it and forgets it: nothing is called any more. */
+void vial_kernel_free(struct vial_kernel *kernel);
+void vial_kernel_continue(struct vial_kernel *kernel);
+
+pid_t vial_kernel_pid(const struct vial_kernel *kernel);
+pid_t vial_kernel_outer_pid(const struct vial_kernel *kernel);
