@@ -2,7 +2,7 @@
 /*
  * viald: reads its settings, takes the data directory's lock, opens store, keys, engine and templates, adopts the sandboxes
  * that outlived the last viald, listens, and bakes what is not baked. SIGTERM drains and leaves sandboxes running for the
- * next viald; SIGINT (Ctrl-C) drains and ends them.
+ * next viald; SIGINT (Ctrl-C) drains and ends them, but puts persistent ones to sleep.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -212,10 +212,28 @@ static void end_sandboxes(Daemon *daemon)
 
 	daemon->ending = 1;
 	for (guint i = 0; i < all->len; i++) {
+		VialSandbox *sandbox = all->pdata[i];
+
+		/* What sleeps takes nothing but disk, and what was to persist is put to sleep; the rest ends. */
+		if (sandbox->state == VIAL_STATE_HIBERNATED)
+			continue;
 		daemon->ending++;
-		vial_sandbox_delete(all->pdata[i], on_one_ended, daemon);
+		if (sandbox->persistent)
+			vial_sandbox_hibernate(sandbox, on_one_ended, daemon);
+		else
+			vial_sandbox_delete(sandbox, on_one_ended, daemon);
 	}
 	on_one_ended(NULL, NULL, daemon);
+}
+
+static void on_pool_drained(gpointer data)
+{
+	Daemon *daemon = data;
+
+	if (daemon->ends_sandboxes)
+		end_sandboxes(daemon);
+	else
+		quit(daemon, 0);
 }
 
 static gboolean on_drain_look(gpointer data)
@@ -227,10 +245,10 @@ static gboolean on_drain_look(gpointer data)
 		vial_server_stats(daemon->app.server, &stats);
 	if (stats.requests > 0 && vial_time_monotonic_ms() < daemon->drain_deadline_ms)
 		return G_SOURCE_CONTINUE;
-	if (daemon->ends_sandboxes)
-		end_sandboxes(daemon);
+	if (daemon->app.pool)
+		vial_pool_drain(daemon->app.pool, on_pool_drained, daemon);
 	else
-		quit(daemon, 0);
+		on_pool_drained(daemon);
 	return G_SOURCE_REMOVE;
 }
 

@@ -284,9 +284,14 @@ VialChannel *vial_channel_new(int fd, const VialChannelEvents *events, gpointer 
 
 void vial_channel_free(VialChannel *channel)
 {
+	g_autoptr(GError) error = NULL;
+
 	if (!channel)
 		return;
 	shut(channel, "it was closed", FALSE);
+	/* Calls made after the socket was gone still wait to hear so. */
+	error = g_error_new_literal(VIAL_ERROR, VIAL_ERROR_UNAVAILABLE, "the connection to the sandbox is gone");
+	fail_all(channel, error);
 	channel_unref(channel);
 }
 
