@@ -23,6 +23,7 @@
 #define DEFAULT_MAX_SLOTS 4096
 #define PREPARING_AT_ONCE 2
 #define RETRY_MS 1000
+#define RESTOCK_MS 30
 
 /* ---- limits ---- */
 
@@ -406,6 +407,16 @@ vial_net_free(VialNet *net)
 	net_unref(net);
 }
 
+/* While there is stock the sandbox that was just asked for comes first: building slots takes its share of the cores. */
+static void
+stock_up_soon(VialNet *net)
+{
+	if (net->prepared.length < net->prepared_wanted / 2)
+		stock_up(net);
+	else if (!net->retry_timer)
+		net->retry_timer = g_timeout_add(RESTOCK_MS, on_retry, net);
+}
+
 static gboolean
 set_limits(VialNetSlot *slot, const VialNetLimits *limits, GError **error)
 {
@@ -459,7 +470,7 @@ vial_net_slot_acquire(VialNet *net, const char *label, const VialNetPolicy *poli
 		return NULL;
 	}
 	g_hash_table_add(net->held, slot);
-	stock_up(net);
+	stock_up_soon(net);
 	return slot;
 }
 

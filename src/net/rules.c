@@ -69,7 +69,17 @@ static const char gate_chains[] =
 	"  ct state != new goto unknown\n"
 	"  meta l4proto tcp tcp flags & (fin|syn|rst|ack) != syn goto unknown\n"
 	"  jump caps\n"
+	"  jump known_protocols\n"
 	"  jump rules\n"
+	"  goto deny\n"
+	" }\n"
+	" chain known_protocols {\n"
+	"  meta l4proto { tcp, udp } return\n"
+	"  meta l4proto icmp icmp type echo-request return\n"
+	"  meta l4proto icmpv6 icmpv6 type echo-request return\n"
+	"  goto deny\n"
+	" }\n"
+	" chain deny {\n"
 	"  limit rate 50/second burst 200 packets log prefix \"deny\" group 7 snaplen 96\n"
 	"  goto refuse\n"
 	" }\n"
@@ -79,6 +89,9 @@ static const char gate_chains[] =
 	" }\n"
 	" chain admit {\n"
 	"  ct mark set 1 log prefix \"allow\" group 7 snaplen 96 accept\n"
+	" }\n"
+	" chain ask {\n"
+	"  meta l4proto { tcp, udp } th dport 53 ct mark set 3 accept\n"
 	" }\n"
 	" chain inspect {\n"
 	"  ct mark set 2 accept\n"
@@ -125,11 +138,33 @@ static const char gate_chains[] =
 	"  oifname \"" VIAL_GATE_UPLINK "\" masquerade\n"
 	" }\n";
 
+/* Named sets, made once: a policy only refers to them, which halves the time it takes to put it in force. */
+static void
+put_scope_set(GString *out, VialScope scope, int family)
+{
+	const char *separator = "";
+
+	g_string_append_printf(out, " set %s%d {\n  type ipv%d_addr; flags interval; auto-merge;\n  elements = {",
+	                       scope == VIAL_SCOPE_SEALED ? "sealed" : "closed", family == AF_INET ? 4 : 6,
+	                       family == AF_INET ? 4 : 6);
+	for (const VialScopeRange *range = vial_scope_ranges(); range->text; range++) {
+		if (range->scope != scope || (strchr(range->text, ':') ? AF_INET6 : AF_INET) != family)
+			continue;
+		g_string_append_printf(out, "%s %s", separator, range->text);
+		separator = ",";
+	}
+	g_string_append(out, " }\n }\n");
+}
+
 void
 vial_rules_gate(GString *out, const VialRuleCaps *caps)
 {
 	put_link_layer(out, caps);
 	g_string_append(out, "table " GATE "\ndelete table " GATE "\ntable " GATE " {\n");
+	put_scope_set(out, VIAL_SCOPE_SEALED, AF_INET);
+	put_scope_set(out, VIAL_SCOPE_SEALED, AF_INET6);
+	put_scope_set(out, VIAL_SCOPE_CLOSED, AF_INET);
+	put_scope_set(out, VIAL_SCOPE_CLOSED, AF_INET6);
 	g_string_append(out, gate_chains);
 	g_string_append(out, "}\n");
 	put_caps(out, caps);
@@ -169,22 +204,6 @@ put_ports(GString *out, guint16 from, guint16 to)
 	if (from == 0 && to == G_MAXUINT16)
 		return;
 	g_string_append_printf(out, " meta l4proto { tcp, udp } th dport %u-%u", from, to);
-}
-
-static void
-put_scopes(GString *out, VialScope scope, int family)
-{
-	gboolean is_first = TRUE;
-
-	for (const VialScopeRange *range = vial_scope_ranges(); range->text; range++) {
-		if (range->scope != scope || (strchr(range->text, ':') ? AF_INET6 : AF_INET) != family)
-			continue;
-		if (is_first)
-			g_string_append_printf(out, RULE "%s daddr {", family_word(family));
-		g_string_append_printf(out, "%s %s", is_first ? "" : ",", range->text);
-		is_first = FALSE;
-	}
-	g_string_append(out, " } return\n");
 }
 
 static gboolean
@@ -325,8 +344,7 @@ put_baseline(GString *out, const VialNetPolicy *policy)
 static void
 put_resolver(GString *out)
 {
-	g_string_append(out, RULE "ip daddr " VIAL_NET_GATEWAY_V4 " meta l4proto { tcp, udp } th dport 53 ct mark set 3 accept\n");
-	g_string_append(out, RULE "ip6 daddr " VIAL_NET_GATEWAY_V6 " meta l4proto { tcp, udp } th dport 53 ct mark set 3 accept\n");
+	g_string_append(out, RULE "ip daddr " VIAL_NET_GATEWAY_V4 " goto ask\n" RULE "ip6 daddr " VIAL_NET_GATEWAY_V6 " goto ask\n");
 }
 
 static void
@@ -355,15 +373,11 @@ vial_rules_policy(GString *out, const VialNetPolicy *policy, const GArray *host_
 		return;
 	put_pin_sets(out, groups);
 	put_resolver(out);
-	g_string_append(out, RULE "meta l4proto != { tcp, udp, icmp, icmpv6 } return\n");
-	g_string_append(out, RULE "meta l4proto icmp icmp type != echo-request return\n");
-	g_string_append(out, RULE "meta l4proto icmpv6 icmpv6 type != echo-request return\n");
-	for (guint i = 0; i < 2; i++)
-		put_scopes(out, VIAL_SCOPE_SEALED, families[i]);
+	g_string_append(out, RULE "ip daddr @sealed4 return\n" RULE "ip6 daddr @sealed6 return\n");
 	put_host(out, policy, host_addresses);
 	for (guint i = 0; i < 2; i++) {
 		put_ranges(out, policy->allow, VIAL_SCOPE_CLOSED, families[i], "goto admit");
-		put_scopes(out, VIAL_SCOPE_CLOSED, families[i]);
+		g_string_append_printf(out, RULE "%s daddr @closed%d return\n", family_word(families[i]), i ? 6 : 4);
 		put_ranges(out, policy->allow, VIAL_SCOPE_PUBLIC, families[i], "goto admit");
 	}
 	g_string_append(out, RULE "meta l4proto { tcp, udp } th dport { 53, 853 } return\n");

@@ -24,7 +24,7 @@
 #include "util/time.h"
 
 /* Part of the policy's hash: raise it when rules.c changes, and adopted slots get the new rules. */
-#define RULES_VERSION "1"
+#define RULES_VERSION "2"
 /* How long an answered address stays open beyond its TTL: programs resolve first and connect later. */
 #define PIN_MIN_SECONDS 60
 #define PIN_EXTRA_SECONDS 60
