@@ -21,6 +21,7 @@
 #include "loop.h"
 #include "procfs.h"
 #include "rootfs.h"
+#include "sudo.h"
 #include "zone.h"
 #include "zoneinit.h"
 
@@ -85,6 +86,10 @@ static int start(void)
 
 int main(int argc, char **argv)
 {
+	if (vial_sudo_is_called(argv[0]))
+		return vial_sudo_main(argc, argv);
+	if (argc == 2 && strcmp(argv[1], VIAL_SUDO_SERVER_ARGUMENT) == 0)
+		return vial_sudo_server_main();
 	if (argc == 2 && strcmp(argv[1], "--version") == 0) {
 		puts("vial-agent " VIAL_VERSION);
 		return 0;

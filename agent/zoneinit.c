@@ -28,14 +28,17 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "spawn.h"
+#include "sudo.h"
 #include "zonefilter.h"
 #include "zoneproto.h"
 
 #define CHILD_STACK_BYTES (256 * 1024)
 #define MAX_CHILDREN 4096
+#define SUDO_RETRY_S 5
 /* Descriptors are moved above this before they are put in place, so that none is overwritten on the way. */
 #define FD_PARKING 32
 
@@ -55,6 +58,7 @@ static struct {
 	uint32_t id;
 } children[MAX_CHILDREN];
 static unsigned child_count;
+static pid_t sudo_server;
 
 static uint8_t packet[VIAL_ZONE_MAX_PACKET];
 static uint8_t child_stack[CHILD_STACK_BYTES] __attribute__((aligned(16)));
@@ -243,6 +247,38 @@ static void start(struct job *job)
 	}
 }
 
+/*
+ * The root side of sudo (sudo.h). It comes back if guest root kills it, but not faster than once in a while: where it cannot
+ * stay (somebody has taken its address), trying is all it would do.
+ */
+static void keep_sudo_server(void)
+{
+	static time_t tried_at;
+	struct timespec now;
+	sigset_t none;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	if (sudo_server > 0 || (tried_at && now.tv_sec < tried_at + SUDO_RETRY_S))
+		return;
+	tried_at = now.tv_sec;
+	sudo_server = fork();
+	if (sudo_server != 0)
+		return;
+	syscall(SYS_setsid);
+	be_mortal();
+	signal(SIGCHLD, SIG_DFL);
+	sigemptyset(&none);
+	sigprocmask(SIG_SETMASK, &none, NULL);
+	close(VIAL_ZONE_SOCKET_FD);
+	for (int fd = 0; fd <= STDERR_FILENO; fd++) {
+		close(fd);
+		open("/dev/null", O_RDWR);
+	}
+	/* Not our own environment: `environ` is whatever the last program was given. */
+	execle("/proc/self/exe", "vial-agent", VIAL_SUDO_SERVER_ARGUMENT, (char *)NULL, (char *[]){ NULL });
+	_exit(127);
+}
+
 static void reap(void)
 {
 	struct rusage usage;
@@ -250,6 +286,8 @@ static void reap(void)
 	pid_t pid;
 
 	while ((pid = wait4(-1, &status, WNOHANG, &usage)) > 0) {
+		if (pid == sudo_server)
+			sudo_server = 0;
 		for (unsigned i = 0; i < child_count; i++) {
 			struct vial_zone_report message = {
 				.kind = VIAL_ZONE_EXITED,
@@ -384,6 +422,7 @@ int vial_zone_init_main(void)
 	if (!receive_request() || set_up() < 0)
 		return 1;
 	for (;;) {
+		keep_sudo_server();
 		if (ppoll(&socket, 1, NULL, &open_mask) > 0 && !receive_request())
 			return 0;
 		reap();
