@@ -199,8 +199,7 @@ split(Lookup *lookup, VialArena *arena, const char *path)
 	while (*path == '/' && lookup->n_segments < MAX_SEGMENTS) {
 		gsize length = strcspn(++path, "/");
 		lookup->rest[lookup->n_segments] = path;
-		char *segment = memchr(path, '%', length) ? vial_uri_decode(arena, path, length, FALSE)
-		                                          : vial_arena_copy(arena, path, length);
+		char *segment = vial_uri_decode(arena, path, length, FALSE); /* checks raw bytes as well as escapes */
 		if (!segment)
 			return FALSE;
 		lookup->segments[lookup->n_segments++] = segment;

@@ -77,6 +77,9 @@ test_tells_methods_and_malformed_paths(void)
 	match("GET", "/v1/things/%00", &arena, &found);
 	g_assert_true(found.is_malformed);
 	vial_arena_clear(&arena);
+	match("GET", "/v1/things/\x82", &arena, &found);
+	g_assert_true(found.is_malformed);
+	vial_arena_clear(&arena);
 	match("GET", "/v1/things/%c3%28/parts/1", &arena, &found);
 	g_assert_true(found.is_malformed);
 	vial_arena_clear(&arena);

@@ -22,7 +22,7 @@ typedef struct VialWebSocket VialWebSocket;
 /* Any of them may be NULL, except `message`. */
 typedef struct {
 	void (*opened)(VialWebSocket *socket, gpointer data);
-	/* A whole message; text is valid UTF-8. Borrowed. */
+	/* A whole message; text is valid UTF-8 and may hold NUL. Borrowed. */
 	void (*message)(VialWebSocket *socket, gboolean is_text, const void *bytes, gsize size, gpointer data);
 	/* The queue was above VIAL_BODY_HIGH_BYTES and is now below VIAL_BODY_LOW_BYTES. */
 	void (*drained)(VialWebSocket *socket, gpointer data);

@@ -108,6 +108,7 @@ CASES = [
     Case("NUL in the path", with_target(lambda p: p.split("?")[0] + "%00"), (400, 404), has_fixed_method),
     Case("NUL in the query", add_query("path=%00"), (400,), has_fixed_method),
     Case("invalid UTF-8 in the path", with_target(lambda p: p.split("?")[0] + "/%ff%fe"), (400, 404), has_fixed_method),
+    Case("raw bytes that are not UTF-8 in the path", with_target(lambda p: p.split("?")[0] + "/\x82"), (400, 404), has_fixed_method),
     Case("invalid UTF-8 in the query", add_query("x=%c3%28"), (400,), has_fixed_method),
     Case("broken escape in the query", add_query("x=%zz"), (400,), has_fixed_method),
     Case("half an escape", add_query("x=%4"), (400,), has_fixed_method),
