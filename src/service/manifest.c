@@ -28,6 +28,8 @@
 
 struct VialManifests {
 	guint8 key[KEY_BYTES];
+	char *shared_dir; /* folders in it are sealed with shared_key instead; NULL: there is none */
+	guint8 shared_key[KEY_BYTES];
 	char *engine;
 	char *engine_version;
 	char *cpu;
@@ -45,9 +47,8 @@ static char *host_cpu_features(void)
 	return g_strstrip(g_strndup(colon + 1, strcspn(colon + 1, "\n")));
 }
 
-static gboolean load_key(VialManifests *manifests, const char *data_dir, GError **error)
+static gboolean load_key(const char *folder, guint8 key[KEY_BYTES], GError **error)
 {
-	g_autofree char *folder = g_build_filename(data_dir, "keys", NULL);
 	vial_autofd int dir_fd = vial_dir_open(folder, 0700, error);
 	g_autofree char *content = NULL;
 	gsize size = 0;
@@ -56,26 +57,27 @@ static gboolean load_key(VialManifests *manifests, const char *data_dir, GError 
 		return FALSE;
 	content = vial_file_read_at(dir_fd, "snapshot.key", 1024, &size, NULL);
 	if (content && size == KEY_BYTES) {
-		memcpy(manifests->key, content, KEY_BYTES);
+		memcpy(key, content, KEY_BYTES);
 		return TRUE;
 	}
 	if (content)
 		return vial_fail(error, VIAL_ERROR_INTERNAL, "%s/snapshot.key is damaged; without it no snapshot can be trusted", folder);
-	if (getrandom(manifests->key, KEY_BYTES, 0) != KEY_BYTES)
+	if (getrandom(key, KEY_BYTES, 0) != KEY_BYTES)
 		g_error("getrandom failed");
-	return vial_file_write_at(dir_fd, "snapshot.key", manifests->key, KEY_BYTES, 0600, error);
+	return vial_file_write_at(dir_fd, "snapshot.key", key, KEY_BYTES, 0600, error);
 }
 
 VialManifests *vial_manifests_open(const char *data_dir, const char *engine, const char *engine_version, GError **error)
 {
 	VialManifests *manifests = g_new0(VialManifests, 1);
+	g_autofree char *folder = g_build_filename(data_dir, "keys", NULL);
 
 	g_mutex_init(&manifests->lock);
 	manifests->engine = g_strdup(engine);
 	manifests->engine_version = g_strdup(engine_version);
 	manifests->cpu = host_cpu_features();
 	manifests->verified = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, g_free);
-	if (load_key(manifests, data_dir, error))
+	if (load_key(folder, manifests->key, error))
 		return manifests;
 	vial_manifests_free(manifests);
 	return NULL;
@@ -86,12 +88,34 @@ void vial_manifests_free(VialManifests *manifests)
 	if (!manifests)
 		return;
 	explicit_bzero(manifests->key, KEY_BYTES);
+	explicit_bzero(manifests->shared_key, KEY_BYTES);
+	g_free(manifests->shared_dir);
 	g_hash_table_unref(manifests->verified);
 	g_mutex_clear(&manifests->lock);
 	g_free(manifests->engine);
 	g_free(manifests->engine_version);
 	g_free(manifests->cpu);
 	g_free(manifests);
+}
+
+gboolean vial_manifests_share(VialManifests *manifests, const char *dir, GError **error)
+{
+	g_autofree char *folder = g_build_filename(dir, "keys", NULL);
+
+	if (!load_key(folder, manifests->shared_key, error))
+		return FALSE;
+	manifests->shared_dir = g_canonicalize_filename(dir, NULL);
+	return TRUE;
+}
+
+static const guint8 *key_of(const VialManifests *manifests, const char *dir)
+{
+	g_autofree char *parent = NULL;
+
+	if (!manifests->shared_dir)
+		return manifests->key;
+	parent = g_path_get_dirname(dir);
+	return strcmp(parent, manifests->shared_dir) == 0 ? manifests->shared_key : manifests->key;
 }
 
 /* Hashing */
@@ -204,12 +228,12 @@ static gboolean is_remembered(VialManifests *manifests, int dir_fd, json_t *file
 	return is_same;
 }
 
-static char *authenticate(VialManifests *manifests, json_t *body)
+static char *authenticate(VialManifests *manifests, const char *dir, json_t *body)
 {
 	char *text = json_dumps(body, JSON_COMPACT | JSON_SORT_KEYS);
 	guint8 mac[VIAL_SHA256_BYTES];
 
-	vial_hmac_sha256(manifests->key, KEY_BYTES, text, strlen(text), mac);
+	vial_hmac_sha256(key_of(manifests, dir), KEY_BYTES, text, strlen(text), mac);
 	free(text);
 	return vial_hex_encode(mac, sizeof mac);
 }
@@ -258,7 +282,7 @@ gboolean vial_manifest_seal(VialManifests *manifests, const char *dir, json_t *f
 	json_object_set_new(body, "engine_version", json_string(manifests->engine_version));
 	json_object_set_new(body, "cpu_features", json_string(manifests->cpu));
 	json_object_set(body, "files", files);
-	mac = authenticate(manifests, body);
+	mac = authenticate(manifests, dir, body);
 	whole = json_pack("{s:O, s:s}", "snapshot", body, "hmac", mac);
 	text = json_dumps(whole, JSON_INDENT(1) | JSON_SORT_KEYS);
 	if (vial_fault("manifest.write"))
@@ -309,7 +333,7 @@ static json_t *load_manifest(VialManifests *manifests, const char *dir, int dir_
 		vial_fail(error, VIAL_ERROR_CONFLICT, "the snapshot has no readable manifest and is not trusted");
 		return NULL;
 	}
-	mac = authenticate(manifests, body);
+	mac = authenticate(manifests, dir, body);
 	if (strlen(claimed) != strlen(mac) || !vial_constant_time_equal(claimed, mac, strlen(mac))) {
 		vial_fail(error, VIAL_ERROR_CONFLICT, "the snapshot's manifest was changed or comes from another installation, and is refused");
 		return NULL;
@@ -381,4 +405,13 @@ gboolean vial_manifest_check_deep(VialManifests *manifests, const char *dir, GEr
 		return FALSE;
 	remember(manifests, dir, g_steal_pointer(&identity));
 	return TRUE;
+}
+
+char *vial_manifests_installation(const VialManifests *manifests)
+{
+	static const char text[] = "installation";
+	guint8 digest[VIAL_SHA256_BYTES];
+
+	vial_hmac_sha256(manifests->key, KEY_BYTES, text, strlen(text), digest);
+	return vial_hex_encode(digest, 8);
 }

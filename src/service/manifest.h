@@ -18,6 +18,12 @@
 VialManifests *vial_manifests_open(const char *data_dir, const char *engine, const char *engine_version, GError **error);
 void vial_manifests_free(VialManifests *manifests);
 
+/*
+ * Folders directly in `dir` are sealed with a key that is kept there, not with the installation's: templates' checkpoints lie
+ * beside the images they were made from and are as trustworthy as those, so installations that share images share them too.
+ */
+gboolean vial_manifests_share(VialManifests *manifests, const char *dir, GError **error);
+
 /* Seals a folder: hashes and flushes its files, writes the manifest. `facts` is borrowed and copied. */
 gboolean vial_manifest_seal(VialManifests *manifests, const char *dir, json_t *facts, GError **error);
 
@@ -27,6 +33,9 @@ void vial_manifest_moved(VialManifests *manifests, const char *from, const char 
 /* *out_needs_deep says whether the pages must be hashed too; *out_facts (may be NULL) is new. */
 gboolean vial_manifest_check(VialManifests *manifests, const char *dir, gboolean *out_needs_deep, json_t **out_facts, GError **error);
 gboolean vial_manifest_check_deep(VialManifests *manifests, const char *dir, GError **error);
+
+/* Tells installations apart that share an images folder, without saying the key. New. */
+char *vial_manifests_installation(const VialManifests *manifests);
 
 /* The host's CPU features as the kernel lists them. */
 const char *vial_manifests_cpu(const VialManifests *manifests);

@@ -10,6 +10,7 @@
 #include "service/template_private.h"
 #include "util/json.h"
 #include "util/log.h"
+#include "util/tree.h"
 
 #define KEY_LENGTH 16
 
@@ -55,12 +56,29 @@ static char *checkpoint_key(VialApp *app, const VialTemplate *template, const ch
 {
 	/* CPU features decide whether a checkpoint can be restored: programs have seen them. */
 	const char *cpu = vial_manifests_cpu(app->manifests);
-	g_autofree char *all = g_strdup_printf("%s|%s|%s|%s|%s|%" G_GINT64_FORMAT "|%s", template->image_hash, runtime_hash,
+	/* Two installations may share an images folder, but each trusts only what it has sealed itself. */
+	g_autofree char *installation = vial_manifests_installation(app->manifests);
+	g_autofree char *all = g_strdup_printf("%s|%s|%s|%s|%s|%s|%" G_GINT64_FORMAT "|%s", installation, template->image_hash, runtime_hash,
 	                                       app->engine->ops->name, app->engine->ops->version(app->engine), cpu,
 	                                       template->limits.disk_mb, VIAL_VERSION);
 	g_autofree char *sum = g_compute_checksum_for_string(G_CHECKSUM_SHA256, all, -1);
 
 	return g_strndup(sum, KEY_LENGTH);
+}
+
+/* One that does not prove itself would be refused at every restore; without it the template is baked anew. */
+static gboolean may_use(VialApp *app, const char *checkpoint)
+{
+	g_autoptr(GError) error = NULL;
+	gboolean needs_deep;
+
+	if (!g_file_test(checkpoint, G_FILE_TEST_IS_DIR))
+		return FALSE;
+	if (vial_manifest_check(app->manifests, checkpoint, &needs_deep, NULL, &error))
+		return TRUE;
+	vial_log_warning("template", "a baked checkpoint is thrown away", "path", checkpoint, "error", error->message);
+	vial_tree_remove(checkpoint);
+	return FALSE;
 }
 
 static VialTemplate *template_load(VialApp *app, VialTemplates *templates, const char *path)
@@ -94,7 +112,7 @@ static VialTemplate *template_load(VialApp *app, VialTemplates *templates, const
 		template->limits.cpu = (double)millicpu;
 	template->hash = checkpoint_key(app, template, templates->runtime_hash);
 	checkpoint = vial_template_checkpoint_dir(templates, template);
-	if (g_file_test(checkpoint, G_FILE_TEST_IS_DIR))
+	if (may_use(app, checkpoint))
 		template->checkpoint = g_steal_pointer(&checkpoint);
 	return template;
 }
@@ -117,7 +135,8 @@ VialTemplates *vial_templates_load(VialApp *app, GError **error)
 		vial_fail(error, VIAL_ERROR_INTERNAL, "there are no guest images in %s; `make up` builds them", templates->images_dir);
 		goto failed;
 	}
-	if (!vial_runtime_install(app->config->program_dir, templates->images_dir, &templates->runtime_dir, &templates->runtime_hash, error))
+	if (!vial_manifests_share(app->manifests, templates->images_dir, error) ||
+	    !vial_runtime_install(app->config->program_dir, templates->images_dir, &templates->runtime_dir, &templates->runtime_hash, error))
 		goto failed;
 	while ((name = g_dir_read_name(dir))) {
 		g_autofree char *path = g_build_filename(templates->images_dir, name, NULL);
