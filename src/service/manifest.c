@@ -406,12 +406,3 @@ gboolean vial_manifest_check_deep(VialManifests *manifests, const char *dir, GEr
 	remember(manifests, dir, g_steal_pointer(&identity));
 	return TRUE;
 }
-
-char *vial_manifests_installation(const VialManifests *manifests)
-{
-	static const char text[] = "installation";
-	guint8 digest[VIAL_SHA256_BYTES];
-
-	vial_hmac_sha256(manifests->key, KEY_BYTES, text, strlen(text), digest);
-	return vial_hex_encode(digest, 8);
-}

@@ -34,8 +34,5 @@ void vial_manifest_moved(VialManifests *manifests, const char *from, const char 
 gboolean vial_manifest_check(VialManifests *manifests, const char *dir, gboolean *out_needs_deep, json_t **out_facts, GError **error);
 gboolean vial_manifest_check_deep(VialManifests *manifests, const char *dir, GError **error);
 
-/* Tells installations apart that share an images folder, without saying the key. New. */
-char *vial_manifests_installation(const VialManifests *manifests);
-
 /* The host's CPU features as the kernel lists them. */
 const char *vial_manifests_cpu(const VialManifests *manifests);

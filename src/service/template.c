@@ -56,9 +56,7 @@ static char *checkpoint_key(VialApp *app, const VialTemplate *template, const ch
 {
 	/* CPU features decide whether a checkpoint can be restored: programs have seen them. */
 	const char *cpu = vial_manifests_cpu(app->manifests);
-	/* Two installations may share an images folder, but each trusts only what it has sealed itself. */
-	g_autofree char *installation = vial_manifests_installation(app->manifests);
-	g_autofree char *all = g_strdup_printf("%s|%s|%s|%s|%s|%s|%" G_GINT64_FORMAT "|%s", installation, template->image_hash, runtime_hash,
+	g_autofree char *all = g_strdup_printf("%s|%s|%s|%s|%s|%" G_GINT64_FORMAT "|%s", template->image_hash, runtime_hash,
 	                                       app->engine->ops->name, app->engine->ops->version(app->engine), cpu,
 	                                       template->limits.disk_mb, VIAL_VERSION);
 	g_autofree char *sum = g_compute_checksum_for_string(G_CHECKSUM_SHA256, all, -1);
