@@ -137,6 +137,18 @@ static void rewrite_files(const char *hostname, const char *sandbox_id)
 		vial_log("warning", "cannot rewrite /etc/hostname (errno %d)", -result);
 }
 
+/* The sandbox's one resolver, or none at all: the host decides with the network policy. Absent: left as it is. */
+static void rewrite_resolver(json_t *nameserver)
+{
+	char text[128] = "";
+
+	if (!nameserver)
+		return;
+	if (json_is_string(nameserver) && json_string_length(nameserver) < 64)
+		snprintf(text, sizeof(text), "nameserver %s\n", json_string_value(nameserver));
+	vial_file_replace("/etc/resolv.conf", text, strlen(text), 0644);
+}
+
 static bool is_hostname(const char *name)
 {
 	size_t length = strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-.");
@@ -158,5 +170,6 @@ void vial_identity_hostname(struct vial_resume *resume, json_t *hello, bool is_n
 		return;
 	}
 	rewrite_files(hostname, sandbox_id);
+	rewrite_resolver(json_object_get(hello, "nameserver"));
 	vial_resume_done(resume, NULL);
 }

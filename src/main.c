@@ -20,6 +20,7 @@
 #include "service/pool.h"
 #include "service/sandbox.h"
 #include "service/select.h"
+#include "service/slots.h"
 #include "service/snapshot.h"
 #include "service/template.h"
 #include "util/fd.h"
@@ -103,6 +104,9 @@ static gboolean open_parts(Daemon *daemon, GError **error)
 	app->manifests = vial_manifests_open(app->config->data_dir, app->engine->ops->name, app->engine->ops->version(app->engine), error);
 	if (!app->manifests)
 		return FALSE;
+	app->slots = vial_slots_new(app->config, error);
+	if (!app->slots)
+		return FALSE;
 	app->templates = vial_templates_load(app, error);
 	if (!app->templates)
 		return FALSE;
@@ -122,6 +126,7 @@ static void close_parts(Daemon *daemon)
 	vial_pool_free(app->pool);
 	vial_sandboxes_free(app->sandboxes);
 	vial_snapshots_free(app->snapshots);
+	vial_slots_free(app->slots);
 	vial_templates_free(app->templates);
 	vial_manifests_free(app->manifests);
 	vial_engine_free(app->engine);

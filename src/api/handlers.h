@@ -30,6 +30,11 @@ void vial_api_fork(VialRequest *request);
 void vial_api_fork_tree(VialRequest *request);
 void vial_api_promote(VialRequest *request);
 
+void vial_api_network_get(VialRequest *request);
+void vial_api_network_put(VialRequest *request);
+void vial_api_network_check(VialRequest *request);
+void vial_api_network_events(VialRequest *request);
+
 void vial_api_exec(VialRequest *request);
 void vial_api_exec_stream(VialRequest *request);
 void vial_api_process_list(VialRequest *request);

@@ -37,6 +37,11 @@ const VialRoute vial_routes[] = {
 	{ "GET", "/v1/snapshots/{snapshot}", vial_api_snapshot_get, 0, 0 },
 	{ "DELETE", "/v1/snapshots/{snapshot}", vial_api_snapshot_delete, 0, 0 },
 
+	{ "GET", SANDBOX "/network", vial_api_network_get, 0, 0 },
+	{ "PUT", SANDBOX "/network", vial_api_network_put, 0, 0 },
+	{ "POST", SANDBOX "/network/check", vial_api_network_check, 0, 0 },
+	{ "GET", SANDBOX "/network/events", vial_api_network_events, 0, 0 },
+
 	{ "POST", SANDBOX "/exec", vial_api_exec, 0, 0 },
 	{ "POST", SANDBOX "/exec/stream", vial_api_exec_stream, 0, 0 },
 	{ "GET", SANDBOX "/processes", vial_api_process_list, 0, 0 },

@@ -45,10 +45,15 @@ static json_t *mounts(const VialLaunch *launch)
 	                 "destination", "/opt/vial", "type", "bind", "source", launch->runtime_dir, "options", "bind", "ro");
 }
 
+static json_t *namespaces(const VialLaunch *launch)
+{
+	return json_pack("[{s:s}, {s:s}, {s:s}, {s:s}, {s:s, s:s*}]", "type", "pid", "type", "ipc", "type", "uts", "type", "mount", "type",
+	                 "network", "path", launch->netns);
+}
+
 json_t *vial_gvisor_spec(const VialLaunch *launch, const char *cgroup_path)
 {
-	return json_pack("{s:s, s:o, s:{s:s, s:b}, s:s, s:o, s:{s:[{s:s}, {s:s}, {s:s}, {s:s}, {s:s}], s:s, s:{}}}", "ociVersion",
-	                 "1.0.2", "process", process(launch), "root", "path", launch->rootfs, "readonly", 1, "hostname", "vial",
-	                 "mounts", mounts(launch), "linux", "namespaces", "type", "pid", "type", "network", "type", "ipc", "type",
-	                 "uts", "type", "mount", "cgroupsPath", cgroup_path, "resources");
+	return json_pack("{s:s, s:o, s:{s:s, s:b}, s:s, s:o, s:{s:o, s:s, s:{}}}", "ociVersion", "1.0.2", "process", process(launch),
+	                 "root", "path", launch->rootfs, "readonly", 1, "hostname", "vial", "mounts", mounts(launch), "linux",
+	                 "namespaces", namespaces(launch), "cgroupsPath", cgroup_path, "resources");
 }

@@ -8,6 +8,7 @@
 #include "service/boot.h"
 #include "service/freeze.h"
 #include "service/sandbox_private.h"
+#include "service/slots.h"
 #include "util/id.h"
 #include "util/log.h"
 #include "util/tree.h"
@@ -127,8 +128,14 @@ static void adopt_one(Adoption *adoption, const VialSandboxRecord *record)
 		sandbox->reason = g_strdup("interrupted: viald stopped while the sandbox was being made");
 		return lose(candidate);
 	}
+	/* Without its network it cannot be what its owner asked for: then it is lost. */
+	if (sandbox->slot_name &&
+	    !vial_slots_adopt(adoption->app->slots, sandbox->host_id, sandbox->slot_name, sandbox->network))
+		sandbox->reason = g_strdup("network_lost: its network namespace is gone");
 	candidate->may_sleep = sandbox->state == VIAL_STATE_HIBERNATING || sandbox->state == VIAL_STATE_WAKING;
 	sandbox->state = VIAL_STATE_RUNNING;
+	if (sandbox->reason)
+		return lose(candidate);
 	dir = vial_host_dir(adoption->app, sandbox->host_id);
 	vial_instance_adopt(adoption->app->engine, sandbox->host_id, dir, on_adopted, candidate);
 }
@@ -204,6 +211,7 @@ void vial_sandboxes_adopt(VialApp *app, VialAdopted done, gpointer data)
 		vial_log_error("sandbox", "the recorded sandboxes cannot be read", "error", error->message);
 	for (guint i = 0; records && i < records->len; i++)
 		adopt_one(adoption, records->pdata[i]);
+	vial_slots_start(app->slots);
 	reap_orphans(adoption);
 	remove_strays(app);
 	one_less(adoption);

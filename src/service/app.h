@@ -15,6 +15,7 @@ typedef struct VialSandboxes VialSandboxes;
 typedef struct VialSnapshots VialSnapshots;
 typedef struct VialManifests VialManifests;
 typedef struct VialPool VialPool;
+typedef struct VialSlots VialSlots;
 
 typedef struct VialApp {
 	const VialConfig *config;
@@ -26,6 +27,7 @@ typedef struct VialApp {
 	VialSnapshots *snapshots;
 	VialManifests *manifests;
 	VialPool *pool;
+	VialSlots *slots;
 	VialServer *server;
 	const char *engine_reason; /* why `auto` chose it */
 	gint64 started_ms;

@@ -7,6 +7,7 @@
 #include <sys/random.h>
 
 #include "service/manifest.h"
+#include "service/slots.h"
 #include "util/fault.h"
 #include "util/hash.h"
 #include "util/worker.h"
@@ -75,7 +76,7 @@ static void boot_free(Boot *boot)
 	g_free((char *)boot->spec.runtime_dir);
 	g_free((char *)boot->spec.image);
 	g_free((char *)boot->spec.generation);
-	g_free((char *)boot->spec.netns);
+	json_decref(boot->spec.network);
 	g_free(boot->dir);
 	g_clear_error(&boot->image_error);
 	g_free(boot);
@@ -93,7 +94,7 @@ static Boot *boot_new(VialApp *app, const VialBootSpec *spec, VialBootDone done,
 	boot->spec.runtime_dir = g_strdup(spec->runtime_dir);
 	boot->spec.image = g_strdup(spec->image);
 	boot->spec.generation = spec->generation ? g_strdup(spec->generation) : vial_generation_new();
-	boot->spec.netns = g_strdup(spec->netns);
+	boot->spec.network = json_incref(spec->network);
 	boot->spec.env = spec->env ? json_incref(spec->env) : json_object();
 	boot->dir = vial_host_dir(app, spec->host_id);
 	boot->done = done;
@@ -209,9 +210,9 @@ static void send_hello(Boot *boot)
 	if (getrandom(entropy, sizeof entropy, 0) != sizeof entropy)
 		g_error("getrandom failed");
 	entropy_hex = vial_hex_encode(entropy, sizeof entropy);
-	message = json_pack("{s:i, s:s, s:s, s:s, s:s, s:s, s:O, s:I, s:I}", "version", VIAL_WIRE_VERSION, "generation", spec->generation,
+	message = json_pack("{s:i, s:s, s:s, s:s, s:s, s:s, s:O, s:s?, s:I, s:I}", "version", VIAL_WIRE_VERSION, "generation", spec->generation,
 	                    "sandbox_id", spec->sandbox_id, "hostname", spec->sandbox_id, "wall_clock_ns", clock, "entropy", entropy_hex,
-	                    "env", spec->env, "memory_limit_mb", (json_int_t)spec->limits.memory_mb, "process_limit",
+	                    "env", spec->env, "nameserver", vial_slots_nameserver(boot->app->slots, spec->host_id), "memory_limit_mb", (json_int_t)spec->limits.memory_mb, "process_limit",
 	                    (json_int_t)spec->limits.process_limit);
 	vial_instance_set_events(boot->instance, &events, boot);
 	boot->timer = g_timeout_add(HELLO_TIMEOUT_MS, on_hello_timeout, boot);
@@ -241,6 +242,8 @@ static void go_on(Boot *boot)
 	}
 	if (!boot->app->engine->ops->limit(boot->app->engine, boot->spec.host_id, &boot->spec.limits, &error))
 		return fail(boot, error, "the sandbox could not be limited");
+	if (!vial_slots_set_policy(boot->app->slots, boot->spec.host_id, boot->spec.network, &error))
+		return fail(boot, error, "the sandbox's network could not be set up");
 	send_hello(boot);
 }
 
@@ -299,11 +302,13 @@ static void launch(Boot *boot)
 		.rootfs = boot->spec.rootfs,
 		.runtime_dir = boot->spec.runtime_dir,
 		.limits = boot->spec.limits,
-		.netns = boot->spec.netns,
 	};
+	g_autoptr(GError) error = NULL;
 
 	if (boot->instance)
 		return start(boot, boot->instance);
+	if (!vial_slots_acquire(boot->app->slots, boot->spec.host_id, &spec.netns, &error))
+		return fail(boot, error, "the sandbox has no network");
 	if (g_mkdir_with_parents(boot->dir, 0700) < 0 || vial_fault("boot.launch"))
 		return fail_with(boot, errno == ENOSPC ? VIAL_ERROR_NO_SPACE : VIAL_ERROR_INTERNAL, "its folder could not be made",
 		                 g_strerror(errno));

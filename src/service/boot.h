@@ -19,7 +19,7 @@ typedef struct {
 	gboolean is_trusted;     /* the image was written by us just now and needs no manifest */
 	const char *generation;  /* NULL: a new one */
 	json_t *env;             /* borrowed; may be NULL */
-	const char *netns;
+	json_t *network;         /* the policy in force before user code runs; borrowed, NULL is disabled */
 	VialInstance *blank;     /* a host process made ahead for exactly these limits and folders; taken over */
 } VialBootSpec;
 

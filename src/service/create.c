@@ -2,9 +2,11 @@
 /* Creating a sandbox: read the request, then restore the template's checkpoint, or boot cold where there is none. */
 #include <string.h>
 
+#include "net/policy.h"
 #include "service/boot.h"
 #include "service/pool.h"
 #include "service/sandbox_private.h"
+#include "service/slots.h"
 #include "service/snapshot.h"
 #include "util/id.h"
 #include "util/json.h"
@@ -19,20 +21,20 @@
 #define MAX_MEMORY_MB (64 * 1024)
 
 static const char *const on_idle_choices[] = { "delete", "hibernate", NULL };
-static const char *const network_modes[] = { "disabled", NULL };
 
+/* Checked here, kept as JSON: slots.c parses it again when it is put in force. */
 static gboolean parse_network(json_t *body, json_t **out, GError **error)
 {
 	json_t *network = json_object_get(body, "network");
-	int mode;
+	g_autoptr(VialNetPolicy) policy = NULL;
 
-	if (!network || json_is_null(network)) {
-		*out = NULL;
+	*out = NULL;
+	if (!network || json_is_null(network))
 		return TRUE;
-	}
 	if (!vial_json_get_object(body, "network", 0, out, error))
 		return FALSE;
-	return vial_json_get_choice(*out, "mode", VIAL_JSON_REQUIRED, network_modes, &mode, error);
+	policy = vial_net_policy_parse(network, error);
+	return policy != NULL;
 }
 
 static gboolean check_env_names(json_t *env, GError **error)
@@ -143,6 +145,7 @@ static VialBootSpec boot_spec(const VialSandbox *sandbox)
 		.limits = sandbox->limits,
 		.generation = sandbox->generation,
 		.env = sandbox->env,
+		.network = sandbox->network,
 	};
 }
 
@@ -171,6 +174,7 @@ static void start(VialSandbox *sandbox, VialTemplate *template, const char *imag
 	Creation *creation = g_new0(Creation, 1);
 	g_autofree char *host_id = NULL;
 	VialInstance *pooled = template ? vial_pool_claim(sandbox->app->pool, template, &sandbox->limits, &host_id) : NULL;
+	g_autoptr(GError) error = NULL;
 	VialBootSpec spec;
 
 	creation->sandbox = vial_sandbox_ref(sandbox);
@@ -187,6 +191,8 @@ static void start(VialSandbox *sandbox, VialTemplate *template, const char *imag
 	set_boot_mode(sandbox, "pool");
 	vial_sandbox_store(sandbox);
 	sandbox->app->engine->ops->limit(sandbox->app->engine, sandbox->host_id, &sandbox->limits, NULL);
+	if (!vial_slots_set_policy(sandbox->app->slots, sandbox->host_id, sandbox->network, &error))
+		return on_claimed(NULL, error, creation);
 	spec = boot_spec(sandbox);
 	vial_boot_hello(sandbox->app, pooled, &spec, on_claimed, creation);
 }

@@ -130,6 +130,7 @@ static void bear(Fork *fork, guint index)
 		.is_trusted = TRUE,
 		.generation = child->generation,
 		.env = child->env,
+		.network = child->network,
 	};
 
 	g_clear_pointer(&child->host_id, g_free);

@@ -248,6 +248,7 @@ void vial_sandbox_begin_wake(VialSandbox *sandbox)
 		.runtime_dir = sandbox->runtime_dir,
 		.limits = sandbox->limits,
 		.env = sandbox->env,
+		.network = sandbox->network,
 	};
 
 	waking->sandbox = vial_sandbox_ref(sandbox);

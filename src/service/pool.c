@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "service/sandbox.h"
+#include "service/slots.h"
 #include "util/id.h"
 #include "util/log.h"
 
@@ -253,6 +254,7 @@ static void make_blank(VialPool *pool, const VialTemplate *template)
 {
 	Entry *entry = entry_new(pool, template, FALSE);
 	g_autofree char *dir = NULL;
+	g_autoptr(GError) error = NULL;
 	VialLaunch launch = { .rootfs = entry->rootfs, .runtime_dir = entry->runtime_dir, .limits = entry->limits };
 
 	entry->host_id = vial_id_new();
@@ -261,6 +263,8 @@ static void make_blank(VialPool *pool, const VialTemplate *template)
 	launch.dir = dir;
 	pool->making = entry;
 	g_mkdir_with_parents(dir, 0700);
+	if (!vial_slots_acquire(pool->app->slots, entry->host_id, &launch.netns, &error))
+		return made(entry, NULL, error);
 	vial_instance_launch(pool->app->engine, &launch, on_blank_launched, entry);
 }
 

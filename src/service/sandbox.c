@@ -37,6 +37,7 @@ void vial_sandbox_unref(VialSandbox *sandbox)
 	g_free(sandbox->runtime_dir);
 	g_free(sandbox->host_id);
 	g_free(sandbox->generation);
+	g_free(sandbox->slot_name);
 	g_free(sandbox->boot_mode);
 	g_free(sandbox->from_snapshot);
 	g_free(sandbox->parent);

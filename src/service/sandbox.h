@@ -28,6 +28,7 @@ struct VialSandbox {
 	char *runtime_dir;
 	char *host_id;    /* the engine's name for it, see boot.h; changes when it is hibernated and woken */
 	char *generation; /* the last one its agent confirmed */
+	char *slot_name;  /* from the record, for the adoption of its network */
 	VialLimits limits;
 	json_t *metadata;
 	json_t *env;

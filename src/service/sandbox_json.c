@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "service/sandbox_private.h"
+#include "service/slots.h"
 #include "util/json.h"
 #include "util/time.h"
 
@@ -47,9 +48,9 @@ json_t *vial_sandbox_lifecycle_json(const VialSandbox *sandbox)
 static char *document(const VialSandbox *sandbox)
 {
 	g_autoptr(json_t) json =
-	        json_pack("{s:s*, s:s*, s:s*, s:s*, s:s*, s:f, s:I, s:I, s:I, s:O, s:O, s:O, s:s*, s:s*, s:I, s:I, s:I, s:i, s:b, s:s*, s:s*, s:s*}",
+	        json_pack("{s:s*, s:s*, s:s*, s:s*, s:s*, s:s*, s:f, s:I, s:I, s:I, s:O, s:O, s:O, s:s*, s:s*, s:I, s:I, s:I, s:i, s:b, s:s*, s:s*, s:s*}",
 	                  "template_hash", sandbox->template_hash, "rootfs", sandbox->rootfs, "runtime_dir", sandbox->runtime_dir, "host_id", sandbox->host_id,
-	                  "generation", sandbox->generation, "cpu", sandbox->limits.cpu, "memory_mb",
+	                  "generation", sandbox->generation, "slot", vial_slots_name(sandbox->app->slots, sandbox->host_id), "cpu", sandbox->limits.cpu, "memory_mb",
 	                  (json_int_t)sandbox->limits.memory_mb, "disk_mb", (json_int_t)sandbox->limits.disk_mb, "process_limit",
 	                  (json_int_t)sandbox->limits.process_limit, "metadata", sandbox->metadata, "env", sandbox->env, "network",
 	                  sandbox->network, "reason", sandbox->reason, "boot_mode", sandbox->boot_mode, "boot_ms",
@@ -136,6 +137,7 @@ VialSandbox *vial_sandbox_from_record(VialApp *app, const VialSandboxRecord *rec
 	sandbox->from_snapshot = text_of(json, "from_snapshot");
 	sandbox->parent = text_of(json, "parent");
 	sandbox->tree_id = text_of(json, "tree_id");
+	sandbox->slot_name = text_of(json, "slot");
 	if (!vial_state_parse(record->status, &sandbox->state))
 		sandbox->state = VIAL_STATE_FAILED;
 	return sandbox;

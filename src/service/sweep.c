@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Sweeping up after a sandbox: its processes, its cgroup, the engine's state and its folder. */
 #include "service/boot.h"
+#include "service/slots.h"
 #include "util/tree.h"
 #include "util/worker.h"
 
@@ -25,6 +26,7 @@ static void sweep_done(gpointer data)
 {
 	Sweep *sweep = data;
 
+	vial_slots_release(sweep->app->slots, sweep->host_id);
 	if (sweep->done)
 		sweep->done(sweep->reason, sweep->data);
 	g_free(sweep->host_id);

@@ -31,6 +31,7 @@ typedef struct VialConfig {
 	char *default_template;
 	gint64 pool_size;
 	gint64 snapshot_quota_mb;
+	char **resolvers; /* empty: those of /etc/resolv.conf */
 	gint64 max_sandboxes;
 	gint64 default_ttl_seconds;
 	gint64 max_ttl_seconds; /* 0: no limit */

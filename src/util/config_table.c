@@ -40,6 +40,8 @@ const VialSetting vial_settings[] = {
 	  .help = "sandboxes kept ready per template" },
 	{ .name = "snapshot_quota_mb", .type = VIAL_SETTING_NUMBER, .offset = AT(snapshot_quota_mb), .initial = "51200", .max = 100000000,
 	  .help = "disk space that all snapshots together may take" },
+	{ .name = "resolvers", .type = VIAL_SETTING_LIST, .offset = AT(resolvers), .initial = "",
+	  .help = "address or address#port that names are resolved with; by default the host's" },
 	{ .name = "max_sandboxes", .type = VIAL_SETTING_NUMBER, .offset = AT(max_sandboxes), .initial = "1000", .min = 1,
 	  .max = 100000, .help = "more are refused with 429" },
 	{ .name = "default_ttl_seconds", .type = VIAL_SETTING_NUMBER, .offset = AT(default_ttl_seconds), .initial = "3600",

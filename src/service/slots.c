@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "service/slots.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "util/error.h"
+
+struct VialSlots {
+	VialNet *net;
+	GHashTable *by_host; /* host id -> VialNetSlot */
+	guint16 sealed_ports[2];
+};
+
+/* The port of our own listener: no policy may open it to a sandbox. */
+static guint16 listen_port(const char *listen)
+{
+	const char *colon = g_str_has_prefix(listen, "unix:") ? NULL : strrchr(listen, ':');
+
+	return colon ? (guint16)atoi(colon + 1) : 0;
+}
+
+VialSlots *vial_slots_new(const VialConfig *config, GError **error)
+{
+	VialSlots *slots = g_new0(VialSlots, 1);
+	VialNetConfig net = { .data_dir = config->data_dir, .sealed_ports = slots->sealed_ports };
+
+	slots->sealed_ports[0] = listen_port(config->listen);
+	if (config->resolvers && *config->resolvers)
+		net.resolvers = (const char *const *)config->resolvers;
+	slots->by_host = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, NULL);
+	slots->net = vial_net_new(&net, error);
+	if (slots->net)
+		return slots;
+	vial_slots_free(slots);
+	return NULL;
+}
+
+void vial_slots_start(VialSlots *slots)
+{
+	vial_net_start(slots->net);
+}
+
+void vial_slots_free(VialSlots *slots)
+{
+	if (!slots)
+		return;
+	g_hash_table_unref(slots->by_host);
+	vial_net_free(slots->net);
+	g_free(slots);
+}
+
+VialNet *vial_slots_net(VialSlots *slots)
+{
+	return slots->net;
+}
+
+VialNetSlot *vial_slots_find(VialSlots *slots, const char *host_id)
+{
+	return g_hash_table_lookup(slots->by_host, host_id);
+}
+
+const char *vial_slots_name(VialSlots *slots, const char *host_id)
+{
+	VialNetSlot *slot = vial_slots_find(slots, host_id);
+
+	return slot ? vial_net_slot_name(slot) : NULL;
+}
+
+gboolean vial_slots_acquire(VialSlots *slots, const char *host_id, const char **out_netns, GError **error)
+{
+	VialNetSlot *slot = vial_net_slot_acquire(slots->net, host_id, NULL, NULL, error);
+
+	if (!slot)
+		return FALSE;
+	g_hash_table_replace(slots->by_host, g_strdup(host_id), slot);
+	*out_netns = vial_net_slot_netns_path(slot);
+	return TRUE;
+}
+
+gboolean vial_slots_adopt(VialSlots *slots, const char *host_id, const char *name, json_t *network)
+{
+	g_autoptr(VialNetPolicy) policy = vial_net_policy_parse(network, NULL);
+	VialNetSlot *slot = vial_net_slot_adopt(slots->net, name, host_id, policy, NULL, NULL);
+
+	if (!slot)
+		return FALSE;
+	g_hash_table_replace(slots->by_host, g_strdup(host_id), slot);
+	return TRUE;
+}
+
+void vial_slots_release(VialSlots *slots, const char *host_id)
+{
+	VialNetSlot *slot = vial_slots_find(slots, host_id);
+
+	g_hash_table_remove(slots->by_host, host_id);
+	vial_net_slot_release(slot);
+}
+
+gboolean vial_slots_set_policy(VialSlots *slots, const char *host_id, json_t *network, GError **error)
+{
+	VialNetSlot *slot = vial_slots_find(slots, host_id);
+	g_autoptr(VialNetPolicy) policy = vial_net_policy_parse(network, error);
+
+	if (!policy)
+		return FALSE;
+	/* A new slot is closed already: nothing to do for most sandboxes. */
+	if (slot && policy->mode == VIAL_NET_DISABLED && vial_net_slot_policy(slot)->mode == VIAL_NET_DISABLED)
+		return TRUE;
+	if (!slot)
+		return vial_fail(error, VIAL_ERROR_INTERNAL, "the sandbox has no network slot");
+	return vial_net_slot_set_policy(slot, policy, error);
+}
+
+const char *vial_slots_nameserver(VialSlots *slots, const char *host_id)
+{
+	VialNetSlot *slot = vial_slots_find(slots, host_id);
+
+	return slot && vial_net_slot_policy(slot)->mode != VIAL_NET_DISABLED ? VIAL_NET_GATEWAY_V4 : NULL;
+}

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Which network slot belongs to which host process. Every guest starts in a slot of its own with everything closed; its
+ * owner's policy is put in force before user code runs, and can be changed while it lives. Main thread only.
+ */
+#pragma once
+
+#include <jansson.h>
+
+#include "net/net.h"
+#include "util/config.h"
+
+typedef struct VialSlots VialSlots;
+
+VialSlots *vial_slots_new(const VialConfig *config, GError **error);
+/* After all adoptions: sweeps what nobody adopted. */
+void vial_slots_start(VialSlots *slots);
+void vial_slots_free(VialSlots *slots);
+VialNet *vial_slots_net(VialSlots *slots);
+
+/* A closed slot for this host process; *out_netns is borrowed until its release. */
+gboolean vial_slots_acquire(VialSlots *slots, const char *host_id, const char **out_netns, GError **error);
+gboolean vial_slots_adopt(VialSlots *slots, const char *host_id, const char *name, json_t *network);
+void vial_slots_release(VialSlots *slots, const char *host_id);
+VialNetSlot *vial_slots_find(VialSlots *slots, const char *host_id);
+const char *vial_slots_name(VialSlots *slots, const char *host_id); /* for the record; NULL if it has none */
+
+/* `network` is the API's policy object, or NULL for disabled. */
+gboolean vial_slots_set_policy(VialSlots *slots, const char *host_id, json_t *network, GError **error);
+/* The resolver the guest should use under its policy; NULL for none. */
+const char *vial_slots_nameserver(VialSlots *slots, const char *host_id);
