@@ -6,6 +6,7 @@
 #include "api/handlers.h"
 #include "http/server.h"
 #include "service/app.h"
+#include "service/pool.h"
 #include "service/sandbox.h"
 #include "util/time.h"
 
@@ -24,9 +25,10 @@ void vial_api_me(VialRequest *request)
 	VialApp *app = vial_request_app(request);
 
 	vial_request_reply_json(request, 200,
-	                        json_pack("{s:s, s:s, s:s, s:s*, s:s, s:s}", "key_id", identity->key_id, "project", identity->project,
+	                        json_pack("{s:s, s:s, s:s, s:s*, s:s, s:s, s:o*}", "key_id", identity->key_id, "project", identity->project,
 	                                  "role", vial_role_name(identity->role), "label", identity->label, "engine",
-	                                  app->engine->ops->name, "engine_reason", app->engine_reason));
+	                                  app->engine->ops->name, "engine_reason", app->engine_reason, "pool",
+	                                  app->pool ? vial_pool_json(app->pool) : NULL));
 }
 
 static gint64 resident_bytes(void)

@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The foundation's promises: creation, commands, files, requests."""
+
+import os
+import re
+import subprocess
+import tempfile
+import threading
+import time
+
+from bare import Bare
+from harness import Daemon, percentile, stats, timed
+
+FILE_MB = 256
+
+
+def creation(n):
+    """Create without pool against bare `runsc restore`, taken in turns so that a noisy neighbour hits both."""
+    ours, floor = [], []
+    with Daemon(pool_size=0) as daemon:
+        first = daemon.create()
+        bare = Bare(daemon, daemon.template)
+        try:
+            for _ in range(n):
+                floor.append(bare.time_restore())
+                start = time.perf_counter()
+                sandbox = daemon.create()
+                ours.append((time.perf_counter() - start) * 1000)
+                daemon.delete(sandbox)
+        finally:
+            bare.close()
+        daemon.delete(first)
+    return [{"case": "create without pool (restore)", **stats(ours), "floor": "bare runsc restore", "floor_ms": stats(floor)["p50_ms"],
+             "ratio": percentile(ours, 0.5) / percentile(floor, 0.5), "limit": 1.3}]
+
+
+def execution(n):
+    ours, floor = [], []
+    with Daemon(pool_size=0) as daemon:
+        sandbox = daemon.create()
+        bare = Bare(daemon, daemon.template)
+        name = bare.prepare()
+        bare.restore(name)
+        body = {"argv": ["true"]}
+        daemon.call("POST", f"/sandboxes/{sandbox}/exec", body)
+        for _ in range(n):
+            ours.append(timed(lambda: daemon.call("POST", f"/sandboxes/{sandbox}/exec", body)))
+        for _ in range(min(n, 15)):
+            floor.append(timed(lambda: bare.execute(name)))
+        bare.end(name)
+        bare.close()
+    return [{"case": 'hot exec ["true"]', **stats(ours), "floor": "runsc exec true", "floor_ms": stats(floor)["p50_ms"],
+             "ratio": percentile(ours, 0.5) / percentile(floor, 0.5), "limit": 0.2}]
+
+
+def files():
+    rows = []
+    with Daemon(pool_size=0) as daemon, tempfile.NamedTemporaryFile() as local:
+        sandbox = daemon.create()
+        local.write(os.urandom(1024 * 1024) * FILE_MB)
+        local.flush()
+        url = f"http://127.0.0.1:{daemon.port}/v1/sandboxes/{sandbox}/fs?path=big.bin"
+        curl = ["curl", "-s", "-S", "-f", "-H", "Authorization: Bearer " + daemon.key]
+        before, peak, done = daemon.resident_mb(), [0.0], threading.Event()
+
+        def watch():
+            while not done.wait(0.02):
+                peak[0] = max(peak[0], daemon.resident_mb())
+
+        watcher = threading.Thread(target=watch)
+        watcher.start()
+        up = [timed(lambda: subprocess.run([*curl, "-T", local.name, url], check=True, stdout=subprocess.DEVNULL)) for _ in range(3)]
+        down = [timed(lambda: subprocess.run([*curl, "-o", "/dev/null", url], check=True)) for _ in range(3)]
+        done.set()
+        watcher.join()
+        for name, spent in (("file up", up), ("file down", down)):
+            speed = FILE_MB * 1.048576 / (min(spent) / 1000)
+            rows.append({"case": f"{FILE_MB} MB {name}", "n": 3, "value": round(speed), "unit": "MB/s", "at_least": 150})
+        rows.append({"case": "viald's memory meanwhile", "value": round(peak[0] - before, 1), "unit": "MB more", "at_most": 32})
+    return rows
+
+
+def requests():
+    """wrk on one core, viald on the other."""
+    with Daemon(pool_size=0) as daemon:
+        sandbox = daemon.create()
+        url = f"http://127.0.0.1:{daemon.port}/v1/sandboxes/{sandbox}"
+        subprocess.run(["taskset", "-pc", "0", str(daemon.process.pid)], stdout=subprocess.DEVNULL)
+        output = subprocess.run(["taskset", "-c", "1", "wrk", "-t1", "-c64", "-d5s", "-H", "Authorization: Bearer " + daemon.key, url],
+                                capture_output=True, text=True, check=True).stdout
+        rate = float(re.search(r"Requests/sec:\s+([\d.]+)", output).group(1))
+        errors = "Non-2xx" in output
+    return [{"case": "GET one sandbox, 64 connections, one core", "value": 0 if errors else round(rate), "unit": "requests/s", "at_least": 25000}]
+
+
+def cases(quick):
+    n = 5 if quick else 30
+    return [lambda: creation(n), lambda: execution(n * 3), files, requests]

@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A viald of the benchmark's own, a keep-alive client, and the statistics every case reports in."""
+
+import http.client
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+BUILD = os.environ.get("VIAL_BUILD", os.path.join(ROOT, "build"))
+IMAGES = os.environ.get("VIAL_IMAGES_DIR", "/var/lib/vial-test/images")
+
+
+def percentile(values, share):
+    ordered = sorted(values)
+    return ordered[min(len(ordered) - 1, int(share * len(ordered)))]
+
+
+def stats(values):
+    """n, p50 and p99 of times in milliseconds."""
+    return {"n": len(values), "p50_ms": round(percentile(values, 0.5), 2), "p99_ms": round(percentile(values, 0.99), 2)}
+
+
+def timed(action):
+    start = time.perf_counter()
+    action()
+    return (time.perf_counter() - start) * 1000
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+class Daemon:
+    def __init__(self, pool_size=2, template="minimal", **settings):
+        self.data = tempfile.mkdtemp(prefix="vial-bench-")
+        self.port = free_port()
+        self.template = template
+        self.log = open(os.path.join(self.data, "viald.log"), "w+")
+        flags = [f"--{key.replace('_', '-')}={value}" for key, value in settings.items()]
+        self.process = subprocess.Popen(
+            [os.path.join(BUILD, "viald"), f"--data-dir={self.data}", f"--images-dir={IMAGES}", f"--listen=127.0.0.1:{self.port}",
+             f"--pool-size={pool_size}", f"--default-template={template}", "--log-level=warning", *flags],
+            stdout=self.log, stderr=self.log, start_new_session=True)
+        deadline = time.time() + 300
+        while "Vial is ready" not in open(self.log.name).read():
+            if self.process.poll() is not None or time.time() > deadline:
+                raise SystemExit("viald did not start: " + open(self.log.name).read()[-2000:])
+            time.sleep(0.05)
+        self.key = open(os.path.join(self.data, "keys", "admin.key")).read().strip()
+        self.connection = None
+
+    def call(self, method, path, body=None, raw=False, connection=None):
+        if connection is None:
+            if self.connection is None:
+                self.connection = self.connect()
+            connection = self.connection
+        payload = body if isinstance(body, (bytes, type(None))) else json.dumps(body).encode()
+        connection.request(method, "/v1" + path, payload, {"Authorization": "Bearer " + self.key})
+        answer = connection.getresponse()
+        content = answer.read()
+        if answer.status >= 400:
+            raise RuntimeError(f"{method} {path}: {answer.status} {content[:300]}")
+        return content if raw else (json.loads(content) if content else None)
+
+    def connect(self):
+        return http.client.HTTPConnection("127.0.0.1", self.port, timeout=300)
+
+    def create(self, **body):
+        return self.call("POST", "/sandboxes", {"template": self.template, **body})["id"]
+
+    def delete(self, sandbox):
+        self.call("DELETE", f"/sandboxes/{sandbox}")
+
+    def run(self, sandbox, code="1+1", language="python"):
+        return self.call("POST", f"/sandboxes/{sandbox}/run", {"code": code, "language": language})
+
+    def pool(self):
+        return self.call("GET", "/me").get("pool", {}).get(self.template, {})
+
+    def wait_for_pool(self, ready, blank=0, seconds=60):
+        deadline = time.time() + seconds
+        while time.time() < deadline:
+            state = self.pool()
+            if state.get("ready", 0) >= ready and state.get("blank", 0) >= blank:
+                return
+            time.sleep(0.02)
+        raise RuntimeError(f"the pool did not fill: {self.pool()}")
+
+    def resident_mb(self):
+        with open(f"/proc/{self.process.pid}/statm") as statm:
+            return int(statm.read().split()[1]) * 4096 / 1e6
+
+    def stop(self):
+        self.process.send_signal(signal.SIGINT)
+        try:
+            self.process.wait(60)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+        shutil.rmtree(self.data, ignore_errors=True)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.stop()

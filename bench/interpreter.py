@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The interpreter's promises: hot runs beside Jupyter on the bare host, the first run after a create, and floods of output."""
+
+import subprocess
+import sys
+import textwrap
+import time
+
+from harness import Daemon, percentile, stats, timed
+
+JUPYTER = textwrap.dedent("""
+    import sys, time
+    from jupyter_client.manager import start_new_kernel
+    manager, client = start_new_kernel(kernel_name="python3")
+    client.execute_interactive("1+1", silent=False, output_hook=lambda m: None, timeout=60)
+    for _ in range(int(sys.argv[1])):
+        start = time.perf_counter()
+        client.execute_interactive("1+1", output_hook=lambda m: None, timeout=60)
+        print((time.perf_counter() - start) * 1000)
+    client.stop_channels()
+    manager.shutdown_kernel(now=True)
+""")
+
+
+def jupyter(n):
+    output = subprocess.run([sys.executable, "-c", JUPYTER, str(n)], capture_output=True, text=True, check=True).stdout
+    return [float(line) for line in output.split()]
+
+
+def hot(n):
+    floor = jupyter(n)
+    rows = []
+    with Daemon(pool_size=0, template="code-interpreter") as daemon:
+        sandbox = daemon.create()
+        for language in ("python", "javascript", "bash"):
+            code = "echo 2" if language == "bash" else "1+1"
+            daemon.run(sandbox, code, language)
+            spent = [timed(lambda: daemon.run(sandbox, code, language)) for _ in range(n)]
+            rows.append({"case": f"hot run {code!r} ({language})", **stats(spent), "floor": "jupyter_client + ipykernel on the host",
+                         "floor_ms": stats(floor)["p50_ms"], "ratio": percentile(spent, 0.5) / percentile(floor, 0.5), "limit": 0.5,
+                         "distribution_ms": [round(percentile(spent, share), 2) for share in (0, 0.1, 0.25, 0.5, 0.75, 0.9, 1)]})
+        daemon.delete(sandbox)
+    return rows
+
+
+def first(n):
+    spent = []
+    with Daemon(pool_size=0, template="code-interpreter") as daemon:
+        for _ in range(n):
+            sandbox = daemon.create()
+            spent.append(timed(lambda: daemon.run(sandbox)))
+            daemon.delete(sandbox)
+    return [{"case": "first run after a restored create", **stats(spent), "value": percentile(spent, 0.5), "unit": "ms", "at_most": 60}]
+
+
+def flood():
+    megabytes = 100
+    with Daemon(pool_size=0) as daemon:
+        sandbox = daemon.create()
+        before = daemon.resident_mb()
+        start = time.perf_counter()
+        answer = daemon.run(sandbox, f"line = 'x' * 99 + '\\n'\nfor _ in range({megabytes} * 10): print(line * 1000, end='')")
+        spent = time.perf_counter() - start
+        grown = daemon.resident_mb() - before
+        metrics = daemon.call("GET", f"/sandboxes/{sandbox}/metrics")
+        assert answer["truncated"], "the answer was not capped"
+        assert len(answer["stdout"]) < 8 * 1024 * 1024
+        daemon.delete(sandbox)
+    return [{"case": "a cell that prints 100 MB", "value": round(megabytes / spent, 1), "unit": "MB/s", "at_least": 50},
+            {"case": "viald's memory meanwhile", "value": round(grown, 1), "unit": "MB more", "at_most": 32},
+            {"case": "memory in the guest afterwards", "value": round(metrics["memory_used_kb"] / 1024), "unit": "MB", "at_most": 512}]
+
+
+def cases(quick):
+    n = 20 if quick else 200
+    return [lambda: hot(n), lambda: first(5 if quick else 20), flood]

@@ -1,0 +1,171 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The life cycle's promises: pool, burst, blanks, forks, hibernation, density. Floors are bare runsc in the same run."""
+
+import threading
+import time
+
+from bare import Bare
+from harness import Daemon, percentile, stats, timed
+
+BURST = 20
+
+
+def ratio_row(case, ours, floor, floor_name, limit):
+    return {"case": case, **stats(ours), "floor": floor_name, "floor_ms": stats(floor)["p50_ms"],
+            "ratio": percentile(ours, 0.5) / percentile(floor, 0.5), "limit": limit}
+
+
+def pooled(n):
+    spent = []
+    with Daemon(pool_size=2) as daemon:
+        for _ in range(n):
+            daemon.wait_for_pool(2)
+            start = time.perf_counter()
+            sandbox = daemon.create()
+            daemon.run(sandbox)
+            spent.append((time.perf_counter() - start) * 1000)
+            daemon.delete(sandbox)
+    return [{"case": "create from the pool and first run", **stats(spent), "value": percentile(spent, 0.5), "unit": "ms", "at_most": 15}]
+
+
+def bare_two_at_a_time(bare, count):
+    names = [bare.prepare() for _ in range(count)]
+    start = time.perf_counter()
+    waiting, running = list(names), []
+    while waiting or running:
+        while waiting and len(running) < 2:
+            running.append(bare.restore(waiting.pop(), wait=False))
+        running = [process for process in running if process.poll() is None]
+        time.sleep(0.001)
+    spent = (time.perf_counter() - start) * 1000
+    for name in names:
+        bare.end_quietly(name)
+    return spent
+
+
+def burst():
+    with Daemon(pool_size=2) as daemon:
+        daemon.wait_for_pool(2, blank=2)
+        bare = Bare(daemon, daemon.template)
+        floor = bare_two_at_a_time(bare, BURST)
+        bare.close()
+        made, errors = [], []
+
+        def one():
+            try:
+                made.append(daemon.call("POST", "/sandboxes", {"template": daemon.template}, connection=daemon.connect())["id"])
+            except Exception as error:  # counted: none may fail
+                errors.append(str(error))
+
+        threads = [threading.Thread(target=one) for _ in range(BURST)]
+        start = time.perf_counter()
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        spent = (time.perf_counter() - start) * 1000
+        for sandbox in made:
+            daemon.delete(sandbox)
+    return [{"case": f"burst of {BURST} creates, pool of 2", "n": BURST, "value": len(errors), "unit": "failed", "at_most": 0},
+            {"case": "the whole burst", "n": 1, "p50_ms": round(spent), "p99_ms": round(spent), "floor": f"{BURST} bare restores, two at a time",
+             "floor_ms": round(floor), "ratio": spent / floor, "limit": 1.3}]
+
+
+def blanks(n):
+    """A restore into a blank; the restored guests of the pool are claimed first so that only blanks are left."""
+    ours, floor = [], []
+    with Daemon(pool_size=1) as daemon:
+        daemon.wait_for_pool(1, blank=1)
+        bare = Bare(daemon, daemon.template)
+        for _ in range(n):
+            daemon.wait_for_pool(1, blank=1)
+            floor.append(bare.time_restore())
+            pooled_one = daemon.create()
+            start = time.perf_counter()
+            sandbox = daemon.create()
+            spent = (time.perf_counter() - start) * 1000
+            if daemon.call("GET", f"/sandboxes/{sandbox}")["boot_mode"] == "restore":
+                ours.append(spent)
+            daemon.delete(sandbox)
+            daemon.delete(pooled_one)
+        bare.close()
+    return [ratio_row("create without pool (into a blank)", ours, floor, "bare runsc restore", 1.0)]
+
+
+def forks(n):
+    one, four, checkpoints, restores = [], [], [], []
+    with Daemon(pool_size=1) as daemon:
+        daemon.wait_for_pool(1, blank=1)
+        parent = daemon.create()
+        daemon.run(parent, "data = list(range(100000))")
+        bare = Bare(daemon, daemon.template)
+        name = bare.prepare()
+        bare.restore(name)
+        for _ in range(n):
+            checkpoints.append(timed(lambda: bare.checkpoint_of(name)))
+            restores.append(bare.time_restore())
+            daemon.wait_for_pool(1, blank=1)
+            start = time.perf_counter()
+            child = daemon.call("POST", f"/sandboxes/{parent}/fork", {})["sandbox"]["id"]
+            daemon.run(child, "len(data)")
+            one.append((time.perf_counter() - start) * 1000)
+            daemon.delete(child)
+        for _ in range(max(3, n // 4)):
+            daemon.wait_for_pool(1, blank=1)
+            start = time.perf_counter()
+            tree = daemon.call("POST", f"/sandboxes/{parent}/fork-tree", {"count": 4})["children"]
+            four.append((time.perf_counter() - start) * 1000)
+            for child in tree:
+                daemon.delete(child["id"])
+        bare.end(name)
+        bare.close()
+    floor = [a + b for a, b in zip(checkpoints, restores)]
+    return [ratio_row("fork(1) and the child's first answer", one, floor, "bare checkpoint + bare restore", 1.1),
+            ratio_row("fork-tree(4)", four, one, "fork(1)", 2.2)]
+
+
+def hibernation(n):
+    down, up, checkpoints, restores = [], [], [], []
+    with Daemon(pool_size=1) as daemon:
+        daemon.wait_for_pool(1, blank=1)
+        sandbox = daemon.create()
+        daemon.run(sandbox, "x = 1")
+        bare = Bare(daemon, daemon.template)
+        name = bare.prepare()
+        bare.restore(name)
+        for _ in range(n):
+            checkpoints.append(timed(lambda: bare.checkpoint_of(name)))
+            restores.append(bare.time_restore())
+            daemon.wait_for_pool(1, blank=1)
+            down.append(timed(lambda: daemon.call("POST", f"/sandboxes/{sandbox}/hibernate")))
+            up.append(timed(lambda: daemon.run(sandbox, "x")))
+        bare.end(name)
+        bare.close()
+    return [ratio_row("hibernate", down, checkpoints, "bare checkpoint", 1.1), ratio_row("wake and first answer", up, restores, "bare restore", 1.1)]
+
+
+def density(hibernated, live):
+    rows = []
+    with Daemon(pool_size=1) as daemon:
+        daemon.wait_for_pool(1)
+        before = daemon.resident_mb()
+        sleepers = []
+        for _ in range(hibernated):
+            sleepers.append(daemon.create())
+            daemon.call("POST", f"/sandboxes/{sleepers[-1]}/hibernate")
+        rows.append({"case": f"viald's memory with {hibernated} hibernated", "value": round(daemon.resident_mb() - before, 1), "unit": "MB more", "at_most": 20})
+        rows.append({"case": "listing them", "value": round(timed(lambda: daemon.call("GET", "/sandboxes")), 1), "unit": "ms", "at_most": 100})
+        for sandbox in sleepers:
+            daemon.delete(sandbox)
+        alive = [daemon.create() for _ in range(live)]
+        answers = sum(1 for sandbox in alive if daemon.run(sandbox)["results"])
+        rows.append({"case": f"{live} live minimal sandboxes at once that answer", "value": answers, "unit": "", "at_least": live})
+        for sandbox in alive:
+            daemon.delete(sandbox)
+    return rows
+
+
+def cases(quick):
+    n = 5 if quick else 20
+    return [lambda: pooled(n), burst, lambda: blanks(n), lambda: forks(n), lambda: hibernation(n),
+            lambda: density(10 if quick else 200, 10 if quick else 40)]
