@@ -11,7 +11,8 @@
 enum { EPHEMERAL_IDLE_SECONDS = 600, EPHEMERAL_TTL_SECONDS = 24 * 3600 };
 
 char *vial_create_template, *vial_create_engine, *vial_create_network, *vial_create_from;
-gint64 vial_create_cpu, vial_create_memory_mib;
+double vial_create_cpu;
+gint64 vial_create_memory_mib;
 GPtrArray *vial_create_allow, *vial_create_deny;
 
 static json_t *
@@ -57,8 +58,10 @@ vial_create_body(GError **error)
 		json_object_set_new(body, "from_snapshot", json_string(vial_create_from));
 	if (vial_create_engine)
 		json_object_set_new(body, "engine", json_string(vial_create_engine));
-	if (vial_create_cpu)
-		json_object_set_new(body, "cpu", json_integer(vial_create_cpu));
+	if (vial_create_cpu > 0) {
+		gboolean is_whole = vial_create_cpu == (double)(int)vial_create_cpu;
+		json_object_set_new(body, "cpu", is_whole ? json_integer((int)vial_create_cpu) : json_real(vial_create_cpu));
+	}
 	if (vial_create_memory_mib)
 		json_object_set_new(body, "memory_mb", json_integer(vial_create_memory_mib));
 	if (!set_network(body, error))

@@ -110,6 +110,14 @@ store(const VialOption *option, char *value, GError **error)
 		g_ptr_array_add(*list, g_strdup(value));
 		return TRUE;
 	}
+	case VIAL_OPTION_NUMBER: {
+		char *end = NULL;
+		double real = g_ascii_strtod(value, &end);
+		if (!g_ascii_isdigit(value[0]) || *end || real > G_MAXINT32)
+			return fail(error, "--%s wants a number, not \"%s\"", option->name, value);
+		*(double *)option->target = real;
+		return TRUE;
+	}
 	case VIAL_OPTION_INT:
 		if (!g_ascii_string_to_signed(value, 10, 0, G_MAXINT64, &number, NULL))
 			return fail(error, "--%s wants a whole number, not \"%s\"", option->name, value);

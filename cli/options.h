@@ -15,6 +15,7 @@ typedef enum {
 	VIAL_OPTION_STRING,   /* char *, the last one wins */
 	VIAL_OPTION_SECRET,   /* char *; blotted out of the process's argument list, where everybody's `ps` reads it */
 	VIAL_OPTION_INT,      /* gint64, not negative */
+	VIAL_OPTION_NUMBER,   /* double, not negative */
 	VIAL_OPTION_LIST,     /* GPtrArray *, of char *, in order; created when first used */
 	VIAL_OPTION_DURATION, /* gint64 seconds: 90, 90s, 15m, 2h, 1d */
 	VIAL_OPTION_MEMORY,   /* gint64 MiB: 512, 512M, 2G */

@@ -70,6 +70,28 @@ nest(const json_t *sandboxes, const char *parent, int depth)
 	return list;
 }
 
+/* Older first; siblings of one instant by id, so that the picture stays the same. */
+static int
+compare(gconstpointer a, gconstpointer b)
+{
+	const json_t *left = *(const json_t *const *)a, *right = *(const json_t *const *)b;
+	int order = g_strcmp0(vial_api_string(left, "created_at"), vial_api_string(right, "created_at"));
+	return order ? order : g_strcmp0(vial_api_string(left, "id"), vial_api_string(right, "id"));
+}
+
+static json_t *
+sorted(const json_t *sandboxes)
+{
+	g_autoptr(GPtrArray) list = g_ptr_array_new();
+	for (gsize i = 0; i < json_array_size(sandboxes); i++)
+		g_ptr_array_add(list, json_array_get(sandboxes, i));
+	g_ptr_array_sort(list, compare);
+	json_t *result = json_array();
+	for (guint i = 0; i < list->len; i++)
+		json_array_append(result, g_ptr_array_index(list, i));
+	return result;
+}
+
 int
 vial_tree_run(VialCli *cli, int argc, char **argv)
 {
@@ -77,9 +99,10 @@ vial_tree_run(VialCli *cli, int argc, char **argv)
 	g_autofree char *root = argc ? vial_api_sandbox_id(cli, argv[0], &error) : NULL;
 	if (argc && !root)
 		return vial_output_fail(cli, error);
-	g_autoptr(json_t) sandboxes = vial_api_sandboxes(cli, "", &error);
-	if (!sandboxes)
+	g_autoptr(json_t) all = vial_api_sandboxes(cli, "", &error);
+	if (!all)
 		return vial_output_fail(cli, error);
+	g_autoptr(json_t) sandboxes = sorted(all);
 	if (cli->is_json) {
 		g_autoptr(json_t) forest = nest(sandboxes, root, 0);
 		vial_output_json(forest);

@@ -22,6 +22,7 @@
 
 typedef struct {
 	gboolean is_stream;
+	gboolean is_base64; /* the streamed form carries the exact bytes */
 	char *input; /* what the command reads from its stdin */
 	gsize input_size;
 	gsize input_sent;
@@ -130,7 +131,7 @@ static void on_data(VialStream *stream, unsigned channel, GBytes *bytes, gpointe
 	unsigned index = channel == VIAL_WIRE_STDERR;
 	gsize size;
 	const void *content = g_bytes_get_data(bytes, &size);
-	g_autoptr(GString) text = NULL;
+	json_t *chunk;
 
 	vial_call_output(exec->call, index ? VIAL_JOURNAL_STDERR : VIAL_JOURNAL_STDOUT, content, size);
 	if (!exec->is_stream) {
@@ -138,11 +139,18 @@ static void on_data(VialStream *stream, unsigned channel, GBytes *bytes, gpointe
 		vial_stream_consumed(stream, size);
 		return;
 	}
-	text = g_string_sized_new(size);
-	vial_utf8_feed(&exec->utf8[index], content, size, text);
 	exec->unacknowledged += size;
-	if (text->len == 0 || vial_request_sse_send(session->request, index ? "stderr" : "stdout",
-	                                            json_pack("{s:s%}", "chunk", text->str, text->len)) < VIAL_BODY_HIGH_BYTES)
+	if (exec->is_base64) {
+		g_autofree char *encoded = g_base64_encode(content, size);
+
+		chunk = json_pack("{s:s}", "chunk_base64", encoded);
+	} else {
+		g_autoptr(GString) text = g_string_sized_new(size);
+
+		vial_utf8_feed(&exec->utf8[index], content, size, text);
+		chunk = text->len > 0 ? json_pack("{s:s%}", "chunk", text->str, text->len) : NULL;
+	}
+	if (!chunk || vial_request_sse_send(session->request, index ? "stderr" : "stdout", chunk) < VIAL_BODY_HIGH_BYTES)
 		on_drained(session->request, session);
 }
 
@@ -201,18 +209,21 @@ static void exec_start(VialRequest *request, gboolean is_stream)
 	static const VialStreamEvents events = { .data = on_data, .writable = on_writable, .closed = on_closed };
 	json_t *body = vial_request_json(request);
 	g_autoptr(GError) error = NULL;
-	const char *input = NULL;
+	const char *input = NULL, *encoding = NULL;
 	gboolean background = FALSE;
 	json_t *open = NULL;
 	Exec *exec;
 
-	if (!vial_json_get_string(body, "stdin", 0, G_MAXINT32, &input, &error) || !(open = read_command(body, &background, &error))) {
+	if (!vial_json_get_string(body, "stdin", 0, G_MAXINT32, &input, &error) ||
+	    !vial_json_get_string(body, "encoding", VIAL_JSON_NONEMPTY, 16, &encoding, &error) ||
+	    !(open = read_command(body, &background, &error))) {
 		vial_request_reply_error(request, g_steal_pointer(&error));
 		return;
 	}
 	exec = g_new0(Exec, 1);
 	/* A background command answers with its pid at once, in either form as plain JSON. */
 	exec->is_stream = is_stream && !background;
+	exec->is_base64 = g_strcmp0(encoding, "base64") == 0;
 	exec->call_detail = json_deep_copy(open);
 	json_object_del(exec->call_detail, "env");
 	json_object_del(exec->call_detail, "op");

@@ -3,6 +3,7 @@
 
 import json
 import re
+import subprocess
 import time
 
 import pytest
@@ -157,8 +158,24 @@ def test_logs_are_cleaned_for_a_terminal_and_exact_in_a_pipe(fake_vial, fake_san
         "line 0\n", "line 1\n", "line 2\n"]
 
 
-def test_logs_of_a_real_sandbox_answer(vial, sandbox):
-    assert vial("logs", sandbox).returncode == 0
+def test_logs_tell_what_ran_and_what_it_printed(vial, sandbox):
+    if vial.server.fake:
+        pytest.skip("the stand-in keeps no log")
+    vial("exec", sandbox, "-c", "echo printed; echo wrong >&2")
+    text = vial("logs", sandbox).stdout
+    assert "echo printed" in text and re.search(r"stdout\s+printed\n", text) and re.search(r"stderr\s+wrong\n", text)
+    assert vial("logs", "--stream", "stdout", "--tail", 1, sandbox).stdout == "printed\n"
+    assert vial.json("logs", sandbox)[-1]["stream"] == "event"
+
+
+def test_logs_go_on_while_followed(vial, sandbox):
+    if vial.server.fake:
+        pytest.skip("the stand-in keeps no log")
+    process = vial.popen("logs", "-f", "--stream", "stdout", sandbox, stdout=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True)
+    vial("exec", sandbox, "echo", "later")
+    assert process.stdout.readline() == "later\n"
+    process.terminate()
+    assert process.wait(10) == 143
 
 
 def test_doctor_reports_viald_and_key(vial):

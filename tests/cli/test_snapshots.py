@@ -47,11 +47,12 @@ def test_fork_one_and_many_and_see_the_tree(vial, sandbox):
     assert vial("exec", child, "cat", "f").stdout == "before\n"
     grand = vial("fork", "-n", "3", child).stdout.split()
     assert len(grand) == 3
+    order = sorted(grand, key=lambda id_: (vial.json("info", id_)["created_at"], id_))
     shown = vial("tree", sandbox).stdout.splitlines()
     assert shown[0].startswith(sandbox) and shown[1].startswith("└─ " + child)
-    assert [re.match(r"   [├└]─ (\w+)", line)[1] for line in shown[2:]] == grand
+    assert [re.match(r"   [├└]─ (\w+)", line)[1] for line in shown[2:]] == order
     forest = vial.json("tree", sandbox)
-    assert forest[0]["id"] == child and [c["id"] for c in forest[0]["children"]] == grand
+    assert forest[0]["id"] == child and [c["id"] for c in forest[0]["children"]] == order
     removed = vial("promote", grand[0]).stdout.split()
     assert sorted(removed) == sorted(grand[1:])
     vial("rm", child, grand[0])
