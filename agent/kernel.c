@@ -411,7 +411,12 @@ int vial_kernel_start(const struct vial_kernel_options *options, const struct vi
 					.cell_fd = -1, .requests.fd = -1, .control.fd = -1 };
 	kernel->outputs[0] = (struct output){ .kernel = kernel, .fd = -1, .channel = VIAL_WIRE_STDOUT };
 	kernel->outputs[1] = (struct output){ .kernel = kernel, .fd = -1, .channel = VIAL_WIRE_STDERR };
-	result = make_pipes(kernel, theirs);
+	/* Whoever makes a pipe owns it, and only the owner may open it again as /dev/stdout. */
+	result = vial_user_enter(options->user);
+	if (result == 0) {
+		result = make_pipes(kernel, theirs);
+		vial_user_leave();
+	}
 	if (result == 0)
 		result = spawn(kernel, options, theirs);
 	for (int i = 0; i < 5; i++) {

@@ -13,9 +13,16 @@ const stringify = JSON.stringify;
 const fromString = Buffer.from.bind(Buffer);
 const writeSync = fs.writeSync;
 
+let isMuted = false;
+
+// While the kernel warms up, nobody must hear it.
+function mute(isOn) {
+	isMuted = isOn;
+}
+
 // Writes all of it, also when the pipe is full: the agent reads when the client does.
 function writeAll(fd, bytes) {
-	let offset = 0;
+	let offset = isMuted ? bytes.length : 0;
 	while (offset < bytes.length) {
 		try {
 			offset += writeSync(fd, bytes, offset, bytes.length - offset);
@@ -63,4 +70,4 @@ function receive(handle) {
 	socket.on('error', () => process.reallyExit(1));
 }
 
-module.exports = { CONTROL_FD, MESSAGES_FD, Splitter, receive, send, writeAll };
+module.exports = { CONTROL_FD, MESSAGES_FD, Splitter, mute, receive, send, writeAll };

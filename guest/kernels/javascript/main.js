@@ -12,7 +12,7 @@ const modules = require('./modules.js');
 const random = require('./random.js');
 const streams = require('./streams.js');
 
-const WARM_CELLS = ['1+1', '{ const a = [1, { b: 2 }]; a }', 'await null', 'throw new Error("warm")', 'void console.log'];
+const WARM_CELLS = ['1+1', '{ const a = [1, { b: 2 }]; a }', '[1, 2]', 'await null', 'throw new Error("warm")', 'console.log("")', '1+1', '1+1'];
 
 // Interrupting a cell throws away every microtask that waits with it, so nothing of ours may hang on a promise: requests wait in a
 // list, and each step is started by the event loop.
@@ -109,10 +109,17 @@ function onExit(status) {
 	else streams.flush();
 }
 
+// Pays for lazy compilation and first calls now, along the whole way of a run but the pipe.
 async function warm() {
-	for (const code of WARM_CELLS) await new Promise((resolve) => evaluate.run(code, 0, false, resolve));
+	channel.mute(true);
+	for (const code of WARM_CELLS) {
+		onRequest({ type: 'run', id: 'warm', code, number: 0 });
+		while (run || requests.length) await new Promise((resolve) => setTimeout(resolve, 1));
+	}
 	display.warm();
 	streams.discard();
+	channel.mute(false);
+	count = 0;
 }
 
 async function main() {

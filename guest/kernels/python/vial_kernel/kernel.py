@@ -83,6 +83,7 @@ class Kernel:
         run.main_result = None
         shell = self.shell
         shell.error = None
+        shell.code = request["code"]
         shell.event_loop()
         streams.start_run()
         shells.set_color(shell, bool(request.get("raw_ansi")))
@@ -114,7 +115,8 @@ class Kernel:
         if exit_error is not None:
             done["exit_status"] = shells.exit_status(exit_error.code)
         elif shell.execution_count == count:
-            # An empty cell counts as well: every run has its number.
+            # An empty cell counts as well, so that every run has its number, and In fits.
+            shell.history_manager.store_inputs(count, "", "")
             shell.execution_count = count + 1
         streams.send(done)
         if exit_error is not None:

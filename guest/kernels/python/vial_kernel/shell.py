@@ -10,6 +10,7 @@ import re
 import subprocess
 import sys
 import threading
+import traceback
 import warnings
 
 from IPython.core import autocall, page, usage
@@ -32,6 +33,7 @@ class Shell(InteractiveShell):
     def __init__(self, **kwargs):
         self.loop = None
         self.error = None
+        self.code = ""  # of the cell that runs
         super().__init__(**kwargs)
         self.loop_runner = self._run_coroutine
         self.autoawait = True
@@ -42,8 +44,8 @@ class Shell(InteractiveShell):
     # Errors
 
     def _get_exc_info(self, exc_tuple=None):
-        etype, value, traceback = super()._get_exc_info(exc_tuple)
-        return etype, value, _without_our_end(traceback)
+        etype, value, trace = super()._get_exc_info(exc_tuple)
+        return etype, value, _without_our_end(trace)
 
     def _showtraceback(self, etype, evalue, stb):
         """A traceback as lines of text. The first of a run is its error; what comes after it was caused by it."""
@@ -54,6 +56,27 @@ class Shell(InteractiveShell):
             self.error = (etype, evalue, text)
         else:
             print(text, file=sys.stderr)
+
+    def showsyntaxerror(self, filename=None, running_compiled_code=False):
+        """IPython compiles in a mode in which an unclosed bracket is merely incomplete; compiled again, it says what is wrong."""
+        value = sys.exc_info()[1]
+        if type(value).__name__ == "_IncompleteInputError":
+            try:
+                compile(self.transform_cell(self.code), value.filename, "exec", dont_inherit=True)
+            except SyntaxError:
+                super().showsyntaxerror(filename, running_compiled_code)
+                return
+        super().showsyntaxerror(filename, running_compiled_code)
+
+    def showtraceback(self, exc_tuple=None, *args, **kwargs):
+        """An exception group in Python's own form: IPython would print it instead of handing it over."""
+        etype, value, trace = self._get_exc_info(exc_tuple) if exc_tuple or sys.exc_info()[0] else (None, None, None)
+        if etype is not None and issubclass(etype, BaseExceptionGroup):
+            while trace is not None and "/IPython/" in trace.tb_frame.f_code.co_filename:
+                trace = trace.tb_next
+            self._showtraceback(etype, value, "".join(traceback.format_exception(etype, value, trace)).rstrip())
+            return
+        super().showtraceback(exc_tuple, *args, **kwargs)
 
     # Processes: !cmd, x = !cmd, %%bash
 
@@ -178,16 +201,16 @@ def _end(process):
         process.wait()
 
 
-def _without_our_end(traceback):
+def _without_our_end(trace):
     """Cuts off the last frames when they are ours: the user's line is where it happened, not the handler that raised."""
-    last, frame = traceback, traceback
+    last, frame = trace, trace
     while frame is not None:
         if not frame.tb_frame.f_code.co_filename.startswith(_HERE):
             last = frame
         frame = frame.tb_next
     if last is not None:
         last.tb_next = None
-    return traceback
+    return trace
 
 
 def _no_input(prompt="", *args, **kwargs):
