@@ -33,6 +33,7 @@ vial_op_fn vial_op_ctx_create, vial_op_ctx_delete, vial_op_ctx_interrupt, vial_o
  * are done the agent confirms; one error, or VIAL_RESUME_TIMEOUT_MS, and the HELLO is answered with an error (fail closed).
  */
 #define VIAL_RESUME_TIMEOUT_MS 5000
+#define VIAL_RESUME_TIMEOUT_MAX_MS 600000
 
 struct vial_resume;
 typedef void vial_resume_fn(struct vial_resume *resume, json_t *hello, bool is_new_generation);
