@@ -45,13 +45,14 @@ def test_pausing_twice_and_resuming_twice_is_fine(fresh):
     assert fresh.refresh()["status"] == "running"
 
 
-def test_a_paused_sandbox_uses_no_processor(fresh):
-    fresh.spawn("while true; do :; done")
-    fresh.call("POST", "/pause")
+def test_a_paused_sandbox_stands_still(fresh):
+    fresh.spawn("n=0; while true; do n=$((n+1)); echo $n > /workspace/count; done")
     time.sleep(0.5)
-    before = fresh.client.ask("GET", f"{fresh.path}").status
-    assert before == 200
+    fresh.call("POST", "/pause")
+    time.sleep(2)
     fresh.call("POST", "/resume")
+    stamps = fresh.exec("stat -c %Y count; date +%s; cat count")["stdout"].split()
+    assert int(stamps[2]) > 0 and int(stamps[1]) - int(stamps[0]) < 2
 
 
 def test_a_hibernated_sandbox_is_woken_by_the_next_run_with_everything_as_it_was(fresh):
@@ -170,11 +171,10 @@ def test_twenty_rounds_of_hibernation_with_growing_state_lose_no_byte(client):
         for round_ in range(20):
             digest = value(sandbox, "blocks.append(os.urandom(200_000)); hashlib.sha256(blocks[-1]).hexdigest()")
             run(sandbox, f"open('/workspace/block{round_}', 'wb').write(blocks[-1])")
-            expected.append(digest)
+            expected.append(digest.strip("'"))
             sandbox.call("POST", "/hibernate")
-            assert value(sandbox, "[hashlib.sha256(b).hexdigest() for b in blocks]") == "[" + ",\n ".join(expected) + "]" or \
-                value(sandbox, "','.join(hashlib.sha256(b).hexdigest() for b in blocks)") == "'" + ",".join(d.strip("'") for d in expected) + "'"
+            assert value(sandbox, "','.join(hashlib.sha256(b).hexdigest() for b in blocks)") == "'" + ",".join(expected) + "'"
             sums = sandbox.exec("cd /workspace; for i in $(seq 0 %d); do sha256sum < block$i; done" % round_)["stdout"].split("\n")[:-1]
-            assert [line.split()[0] for line in sums] == [d.strip("'") for d in expected]
+            assert [line.split()[0] for line in sums] == expected
     finally:
         sandbox.delete()

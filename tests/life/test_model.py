@@ -1,0 +1,146 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Random sequences of everything that can be done to sandboxes, with crashes in between, checked against a small model.
+
+The model knows of each sandbox only the value of one Python variable and of one file. VIAL_MODEL_SEED repeats a run;
+VIAL_MODEL_STEPS changes its length.
+"""
+
+import os
+import random
+import shutil
+import tempfile
+from pathlib import Path
+
+from test_states import run, value, wait_for
+from vial import Daemon, Sandbox
+
+STEPS = int(os.environ.get("VIAL_MODEL_STEPS", 200))
+MOST_SANDBOXES = 6
+MOST_SNAPSHOTS = 4
+
+
+class World:
+    def __init__(self, daemon, rng):
+        self.daemon = daemon
+        self.rng = rng
+        self.known = {}      # sandbox id -> number
+        self.paused = set()
+        self.snapshots = {}  # snapshot id -> number
+        self.counter = 0
+
+    def sandbox(self, id_):
+        return Sandbox(self.daemon.client(), {"id": id_})
+
+    def pick(self):
+        awake = [id_ for id_ in self.known if id_ not in self.paused]
+        return self.rng.choice(awake) if awake else None
+
+    def add(self, sandbox, number):
+        self.known[sandbox.id] = number
+
+    # Each verb returns nothing; it changes the world and the model alike.
+
+    def create(self):
+        if len(self.known) < MOST_SANDBOXES:
+            sandbox = self.daemon.client().create()
+            self.add(sandbox, None)
+            self.write(sandbox.id)
+
+    def write(self, id_=None):
+        id_ = id_ or self.pick()
+        if id_:
+            self.counter += 1
+            run(self.sandbox(id_), f"x = {self.counter}\nopen('/workspace/x', 'w').write('{self.counter}')")
+            self.known[id_] = self.counter
+
+    def check(self, id_=None):
+        id_ = id_ or self.pick()
+        if id_:
+            expected = self.known[id_]
+            assert value(self.sandbox(id_), "(x, int(open('/workspace/x').read()))") == f"({expected}, {expected})"
+
+    def hibernate(self):
+        id_ = self.pick()
+        if id_:
+            self.sandbox(id_).call("POST", "/hibernate")
+
+    def pause(self):
+        id_ = self.pick()
+        if id_ and self.sandbox(id_).refresh()["status"] == "running":
+            self.sandbox(id_).call("POST", "/pause")
+            self.paused.add(id_)
+
+    def resume(self):
+        if self.paused:
+            id_ = self.rng.choice(sorted(self.paused))
+            self.sandbox(id_).call("POST", "/resume")
+            self.paused.discard(id_)
+
+    def fork(self):
+        id_ = self.pick()
+        if id_ and len(self.known) < MOST_SANDBOXES:
+            child = self.sandbox(id_).call("POST", "/fork", {})["sandbox"]
+            self.known[child["id"]] = self.known[id_]
+
+    def snapshot(self):
+        id_ = self.pick()
+        if id_ and len(self.snapshots) < MOST_SNAPSHOTS:
+            self.snapshots[self.sandbox(id_).call("POST", "/snapshots", {})["id"]] = self.known[id_]
+
+    def restore(self):
+        if self.snapshots and len(self.known) < MOST_SANDBOXES:
+            snapshot = self.rng.choice(sorted(self.snapshots))
+            self.add(self.daemon.client().create(from_snapshot=snapshot), self.snapshots[snapshot])
+
+    def forget(self):
+        if self.snapshots:
+            snapshot = self.rng.choice(sorted(self.snapshots))
+            self.daemon.client().call("DELETE", f"/v1/snapshots/{snapshot}")
+            del self.snapshots[snapshot]
+
+    def delete(self):
+        if len(self.known) > 2:
+            id_ = self.rng.choice(sorted(self.known))
+            self.sandbox(id_).delete()
+            del self.known[id_]
+            self.paused.discard(id_)
+
+    def crash(self):
+        self.daemon.kill()
+        self.daemon.start()
+
+    def audit(self):
+        listed = {entry["id"]: entry["status"] for entry in self.daemon.client().sandboxes()}
+        assert set(listed) == set(self.known)
+        assert {id_ for id_, status in listed.items() if status == "paused"} == self.paused
+        assert set(listed.values()) <= {"running", "paused", "hibernated"}, listed
+        assert {entry["id"] for entry in self.daemon.client().call("GET", "/v1/snapshots")} == set(self.snapshots)
+
+
+VERBS = {"create": 3, "write": 6, "check": 6, "hibernate": 4, "pause": 2, "resume": 3, "fork": 3, "snapshot": 2, "restore": 2,
+         "forget": 1, "delete": 2, "crash": 1}
+
+
+def test_random_life_cycles_with_crashes_agree_with_the_model():
+    seed = int(os.environ.get("VIAL_MODEL_SEED", random.randrange(1 << 30)))
+    print(f"VIAL_MODEL_SEED={seed}")
+    folder = Path(tempfile.mkdtemp(prefix="vial-test-", dir="/tmp"))
+    daemon = Daemon(folder)
+    world = World(daemon, random.Random(seed))
+    done = []
+    try:
+        for step in range(STEPS):
+            verb = world.rng.choices(list(VERBS), list(VERBS.values()))[0]
+            done.append(verb)
+            getattr(world, verb)()
+            world.audit()
+        for id_ in sorted(world.paused):
+            world.sandbox(id_).call("POST", "/resume")
+        for id_ in sorted(world.known):
+            world.check(id_)
+    except BaseException:
+        print(f"seed {seed}, step {len(done)}: {' '.join(done[-12:])}")
+        raise
+    finally:
+        daemon.stop()
+        shutil.rmtree(folder, ignore_errors=True)
