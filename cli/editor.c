@@ -152,6 +152,29 @@ on_down(EditLine *edit, int key)
 	return CC_CURSOR;
 }
 
+/* To the start or end of the line in a cell, where libedit's own commands would go to those of the whole cell. */
+static unsigned char
+on_home(EditLine *edit, int key)
+{
+	const LineInfo *line = el_line(edit);
+	const char *start = line->cursor;
+	while (start > line->buffer && start[-1] != '\n')
+		start--;
+	el_cursor(edit, (int)-g_utf8_strlen(start, line->cursor - start));
+	return CC_CURSOR;
+}
+
+static unsigned char
+on_end(EditLine *edit, int key)
+{
+	const LineInfo *line = el_line(edit);
+	const char *end = line->cursor;
+	while (end < line->lastchar && *end != '\n')
+		end++;
+	el_cursor(edit, (int)g_utf8_strlen(line->cursor, end - line->cursor));
+	return CC_CURSOR;
+}
+
 /* Tab at the start of a line indents; elsewhere it is four blanks as well: there is nothing to complete from. */
 static unsigned char
 on_tab(EditLine *edit, int key)
@@ -168,12 +191,16 @@ bind_keys(EditLine *edit)
 	el_wset(edit, EL_ADDFN, L"vial-newline", L"a new line", on_newline);
 	el_wset(edit, EL_ADDFN, L"vial-up", L"a line up, or back in history", on_up);
 	el_wset(edit, EL_ADDFN, L"vial-down", L"a line down, or forth in history", on_down);
+	el_wset(edit, EL_ADDFN, L"vial-home", L"to the start of the line", on_home);
+	el_wset(edit, EL_ADDFN, L"vial-end", L"to the end of the line", on_end);
 	el_wset(edit, EL_ADDFN, L"vial-tab", L"indent", on_tab);
 	static const char *const keys[][2] = {
 		{ "\r", "vial-enter" }, { "\n", "vial-enter" }, { "\033\r", "vial-newline" }, { "\033\n", "vial-newline" },
 		{ "\033[A", "vial-up" }, { "\033OA", "vial-up" }, { "\033[B", "vial-down" }, { "\033OB", "vial-down" },
 		{ "\t", "vial-tab" }, { "\022", "em-inc-search-prev" },
-		{ "\033[H", "ed-move-to-beg" }, { "\033[F", "ed-move-to-end" }, { "\033[3~", "ed-delete-next-char" },
+		{ "\001", "vial-home" }, { "\033[H", "vial-home" }, { "\033OH", "vial-home" }, { "\033[1~", "vial-home" },
+		{ "\005", "vial-end" }, { "\033[F", "vial-end" }, { "\033OF", "vial-end" }, { "\033[4~", "vial-end" },
+		{ "\033[3~", "ed-delete-next-char" },
 		{ "\033[1;5C", "em-next-word" }, { "\033[1;5D", "ed-prev-word" },
 		{ KEY_SEND, "ed-newline" }, { KEY_PREVIOUS, "ed-prev-history" }, { KEY_NEXT, "ed-next-history" },
 	};

@@ -195,8 +195,8 @@ vial_repl_run(VialCli *cli, int argc, char **argv)
 		.cell = { .cli = cli, .sandbox_id = id, .out_dir = out_dir, .is_raw = is_raw },
 	};
 	if (isatty(STDIN_FILENO))
-		vial_output_note(cli, "%s in sandbox %s%s; :help tells the keys, Ctrl-D leaves", language, id,
-		                 vial_ephemeral_is_ours(sandbox) ? ", removed at the end" : "");
+		vial_output_note(cli, "%s in %ssandbox %s (:help, Ctrl-D leaves)", language,
+		                 vial_ephemeral_is_ours(sandbox) ? "a new " : "", id);
 	gboolean is_ok = loop(&repl, &error);
 	if (!vial_ephemeral_is_ours(sandbox))
 		end_sessions(&repl);

@@ -22,12 +22,12 @@ add_row(VialTable *table, const json_t *template)
 		const char *alias = json_string_value(json_array_get(aliases, i));
 		g_string_append_printf(joined, "%s%s", i ? " " : "", alias ? alias : "?");
 	}
-	if (joined->len == 0 && vial_api_string(template, "alias"))
-		g_string_append(joined, vial_api_string(template, "alias"));
-	gint64 size_bytes = vial_api_integer(template, "size_bytes", -1);
+	gint64 size_bytes = vial_api_integer(template, "size_bytes", -1), memory_mb = vial_api_integer(template, "memory_mb", -1);
 	vial_table_add(table, vial_api_string(template, "name"));
 	vial_table_add_take(table, g_string_free(joined, FALSE));
-	vial_table_add(table, vial_api_string(template, "status"));
+	vial_table_add(table, json_is_false(json_object_get(template, "ready")) ? "no" : "yes");
+	vial_table_add_take(table, vial_api_text(template, "cpu"));
+	vial_table_add_take(table, memory_mb >= 0 ? vial_output_bytes(memory_mb << 20) : NULL);
 	vial_table_add_take(table, size_bytes >= 0 ? vial_output_bytes(size_bytes) : NULL);
 	vial_table_add(table, vial_api_string(template, "description"));
 }
@@ -61,7 +61,7 @@ vial_templates_run(VialCli *cli, int argc, char **argv)
 		return VIAL_EXIT_OK;
 	}
 	const json_t *templates = vial_api_list(answer, "templates");
-	g_autoptr(VialTable) table = vial_table_new("NAME ALIAS STATUS >SIZE DESCRIPTION");
+	g_autoptr(VialTable) table = vial_table_new("NAME ALIAS READY >CPU >MEMORY >SIZE DESCRIPTION");
 	for (gsize i = 0; i < json_array_size(templates); i++) {
 		const json_t *template = json_array_get(templates, i);
 		g_autofree char *name = vial_api_text(template, "name");

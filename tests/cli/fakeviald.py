@@ -280,8 +280,8 @@ class RequestHandler(BaseHTTPRequestHandler):
             case ("GET", "me"):
                 self.reply(200, {"project": "default", "role": "admin"})
             case ("GET", "templates"):
-                self.reply(200, [{"name": "code-interpreter", "aliases": ["base"], "status": "ready", "size_bytes": 1 << 30},
-                                 {"name": "minimal", "status": "ready", "size_bytes": 200 << 20}])
+                self.reply(200, [{"name": "code-interpreter", "aliases": ["base"], "ready": True, "size_bytes": 1 << 30},
+                                 {"name": "minimal", "aliases": [], "ready": True, "cpu": 2, "memory_mb": 2048, "size_bytes": 200 << 20}])
             case ("GET", "templates", name):
                 self.reply(200, {"name": name, "status": "ready"})
             case ("POST", "sandboxes"):

@@ -136,6 +136,30 @@ def test_repl_edits_several_lines_and_remembers_them(vial, sandbox):
     assert terminal.wait() == 0
 
 
+def test_repl_moves_and_edits_within_a_cell(vial, sandbox):
+    terminal = vial.terminal("repl", "-s", sandbox)
+    prompt(terminal, 1)
+    terminal.type("def f():\rreturn 'ü'\r")
+    terminal.type("\x1b[A\x1b[A\x01\x1b[C\x1b[C\x1b[C\x1b[C")  # two lines up, to its start, behind "def "
+    terminal.type("g\x05 # ok\x1b[B\x1b[B\r")  # the name becomes gf; a comment at the line's end; back down and send
+    prompt(terminal, 2)
+    terminal.type("gf() + '!'\r")
+    terminal.expect("'ü!'")
+    prompt(terminal, 3)
+    terminal.type("\x04")
+    assert terminal.wait() == 0
+
+
+def test_what_is_typed_while_a_cell_runs_is_kept(vial, sandbox):
+    terminal = vial.terminal("repl", "-s", sandbox)
+    prompt(terminal, 1)
+    terminal.type("import time; print('runs', flush=True); time.sleep(1)\r")
+    terminal.expect(r"runs\r\n")
+    terminal.type("6*7\r\x04")
+    terminal.expect(r"[\r\n]42\r\n")
+    assert terminal.wait() == 0
+
+
 def test_repl_ctrl_c_interrupts_the_cell_and_keeps_the_state(vial, sandbox):
     terminal = vial.terminal("repl", "-s", sandbox)
     prompt(terminal, 1)
