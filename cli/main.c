@@ -23,6 +23,7 @@ static const VialCommand commands[] = {
 	ROW("top", top, "Watch what sandboxes use"),
 	ROW("logs", logs, "Show what a sandbox logged"),
 	ROW("ports", ports, "List the ports that listen in a sandbox"),
+	ROW("net", net, "Show, change and question the network of a sandbox"),
 	HEADING("Run something"),
 	ROW("exec", exec, "Run a command in a sandbox"),
 	ROW("sh", sh, "Open a terminal in a sandbox"),
