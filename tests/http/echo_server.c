@@ -2,13 +2,15 @@
 /*
  * A server with one route for each thing src/http can do, for the tests of src/http and for measuring it. Prints its
  * address, serves until SIGTERM. Options: --listen ADDRESS --cert FILE --key FILE --origin ORIGIN --header-timeout MS
- * --idle-timeout MS --body-timeout MS --max-connections N. The key is "secret".
+ * --idle-timeout MS --body-timeout MS --max-connections N --data DIR --log LEVEL. The key is "secret", or with --data what
+ * viald's own keys say.
  */
 #include <glib-unix.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "auth/keys.h"
 #include "http/server.h"
 #include "http/websocket.h"
 #include "util/json.h"
@@ -422,6 +424,12 @@ authenticate(const char *key, gpointer data)
 	return strcmp(key, "secret") == 0 ? vial_identity_ref(data) : NULL;
 }
 
+static VialIdentity *
+authenticate_by_keys(const char *key, gpointer keys)
+{
+	return vial_keys_lookup(keys, key);
+}
+
 static gboolean
 stop(gpointer loop)
 {
@@ -435,9 +443,11 @@ main(int argc, char **argv)
 	g_autoptr(GMainLoop) loop = g_main_loop_new(NULL, FALSE);
 	g_autoptr(VialIdentity) identity = vial_identity_new("key", "default", VIAL_ROLE_ADMIN, "test");
 	g_autoptr(GError) error = NULL;
-	const char *origins[] = { NULL, NULL };
+	const char *origins[] = { NULL, NULL }, *data_dir = NULL;
 	VialServerConfig config = { .listen = "127.0.0.1:0", .host_route = &host_route, .authenticate = authenticate };
 	VialServer *server;
+	VialStore *store = NULL;
+	VialKeys *keys = NULL;
 
 	config.auth_data = identity;
 	for (int i = 1; i + 1 < argc; i += 2) {
@@ -458,11 +468,22 @@ main(int argc, char **argv)
 			config.body_timeout_ms = (unsigned)atoi(value);
 		else if (strcmp(name, "--max-connections") == 0)
 			config.max_connections = (unsigned)atoi(value);
+		else if (strcmp(name, "--data") == 0)
+			data_dir = value;
 		else if (strcmp(name, "--log") == 0)
 			vial_log_level_parse(value, &vial_log_level);
 	}
 	if (origins[0])
 		config.allowed_origins = origins;
+	if (data_dir) {
+		g_autofree char *path = g_build_filename(data_dir, "db.sqlite", NULL);
+		if (!(store = vial_store_open(path, &error)) || !(keys = vial_keys_open(store, data_dir, &error))) {
+			fprintf(stderr, "%s\n", error->message);
+			return 1;
+		}
+		config.authenticate = authenticate_by_keys;
+		config.auth_data = keys;
+	}
 	server = vial_server_new(&config, routes, G_N_ELEMENTS(routes), &server, &error);
 	if (!server) {
 		fprintf(stderr, "%s\n", error->message);
@@ -473,5 +494,9 @@ main(int argc, char **argv)
 	fflush(stdout);
 	g_main_loop_run(loop);
 	vial_server_free(server);
+	vial_keys_free(keys);
+	vial_store_close(store);
+	while (g_main_context_iteration(NULL, FALSE))
+		; /* the store's completions */
 	return 0;
 }
