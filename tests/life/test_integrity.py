@@ -86,6 +86,7 @@ def test_a_snapshot_of_another_engine_version_or_a_better_cpu_is_refused(faulty)
     path.write_text(original)
     twin = faulty.client().create(from_snapshot=snapshot["id"])
     twin.delete()
+    faulty.client().call("DELETE", f"/v1/snapshots/{snapshot['id']}")
     sandbox.delete()
 
 
