@@ -18,6 +18,9 @@
 /* Bytes read per turn of the main loop, so that one flooding peer does not starve the others. */
 #define READ_BUDGET_BYTES (256 * 1024)
 
+/* A control frame holds 125 bytes, two of them the code. */
+#define CLOSE_REASON_BYTES 123
+
 struct VialWebSocket {
 	const VialWebSocketHandlers *handlers;
 	gpointer data;
@@ -35,6 +38,9 @@ struct VialWebSocket {
 	gint64 heard_us;
 	gboolean is_reading;
 	gboolean is_closing;
+	gboolean is_close_queued;
+	unsigned close_code;
+	char close_reason[CLOSE_REASON_BYTES + 1];
 	gboolean is_lost; /* the socket is of no more use */
 	gboolean was_high;
 };
@@ -156,6 +162,27 @@ tell_producer(VialWebSocket *ws)
 }
 
 static gboolean
+give_up_closing(gpointer data)
+{
+	VialWebSocket *ws = data;
+
+	ws->close_id = 0;
+	finish(ws);
+	return G_SOURCE_REMOVE;
+}
+
+/* wslay sends control frames first, and nothing after a close: it may be queued only when everything else is out. */
+static void
+queue_close(VialWebSocket *ws)
+{
+	if (!ws->is_closing || ws->is_close_queued || wslay_event_get_queued_msg_count(ws->wslay) > 0)
+		return;
+	ws->is_close_queued = TRUE;
+	wslay_event_queue_close(ws->wslay, (uint16_t)ws->close_code, (const uint8_t *)ws->close_reason, strlen(ws->close_reason));
+	ws->close_id = g_timeout_add_seconds(VIAL_WEBSOCKET_CLOSE_SECONDS, give_up_closing, ws);
+}
+
+static gboolean
 peer_hung_up(const VialWebSocket *ws)
 {
 	struct pollfd poll_fd = { .fd = ws->fd, .events = POLLRDHUP };
@@ -177,10 +204,12 @@ pump(VialWebSocket *ws)
 	else
 		ws->is_lost = ws->is_lost || peer_hung_up(ws);
 	do {
+		queue_close(ws);
 		ws->is_lost = ws->is_lost || (wslay_event_want_write(ws->wslay) && wslay_event_send(ws->wslay) != 0);
 		if (!ws->is_lost)
 			tell_producer(ws); /* may queue more */
-	} while (!ws->is_lost && ws->was_high && wslay_event_get_queued_msg_length(ws->wslay) < VIAL_BODY_LOW_BYTES);
+	} while (!ws->is_lost && ((ws->was_high && !ws->is_closing && wslay_event_get_queued_msg_length(ws->wslay) < VIAL_BODY_LOW_BYTES) ||
+	                          (ws->is_closing && !ws->is_close_queued && wslay_event_get_queued_msg_count(ws->wslay) == 0)));
 	/* Pings that are never read back would otherwise pile up as pongs. */
 	if (wslay_event_get_queued_msg_count(ws->wslay) > VIAL_WEBSOCKET_QUEUE_LIMIT_MESSAGES)
 		ws->is_lost = TRUE;
@@ -201,7 +230,7 @@ keep_alive(gpointer data)
 	gint64 silent_us = g_get_monotonic_time() - ws->heard_us;
 	struct wslay_event_msg ping = { .opcode = WSLAY_PING };
 
-	if (!ws->is_reading) /* we would not hear it */
+	if (!ws->is_reading && !ws->is_closing) /* we would not hear it */
 		return G_SOURCE_CONTINUE;
 	if (silent_us > 2 * VIAL_WEBSOCKET_PING_SECONDS * G_USEC_PER_SEC) {
 		ws->ping_id = 0;
@@ -213,16 +242,6 @@ keep_alive(gpointer data)
 		pump(ws);
 	}
 	return G_SOURCE_CONTINUE;
-}
-
-static gboolean
-give_up_closing(gpointer data)
-{
-	VialWebSocket *ws = data;
-
-	ws->close_id = 0;
-	finish(ws);
-	return G_SOURCE_REMOVE;
 }
 
 /* ---- opening ---- */
@@ -335,14 +354,13 @@ vial_websocket_set_reading(VialWebSocket *ws, gboolean is_reading)
 void
 vial_websocket_close(VialWebSocket *ws, unsigned code, const char *reason)
 {
-	gsize length = reason ? strlen(reason) : 0;
-
 	if (!ws->wslay || ws->is_closing || ws->is_lost)
 		return;
 	ws->is_closing = TRUE;
-	/* A control frame holds 125 bytes, two of them the code. */
-	wslay_event_queue_close(ws->wslay, (uint16_t)code, (const uint8_t *)reason, MIN(length, 123));
-	ws->close_id = g_timeout_add_seconds(VIAL_WEBSOCKET_CLOSE_SECONDS, give_up_closing, ws);
-	if (ws->depth == 0)
-		wait_for(ws, G_IO_IN | G_IO_OUT);
+	ws->close_code = code;
+	g_strlcpy(ws->close_reason, reason ? reason : "", sizeof(ws->close_reason));
+	if (ws->depth > 0)
+		return; /* pump() goes on with it */
+	queue_close(ws);
+	wait_for(ws, G_IO_IN | G_IO_OUT);
 }
