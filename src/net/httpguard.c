@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  *   HEAD ──no body──> HEAD        HEAD ──Content-Length──> LENGTH ──> HEAD
- *   HEAD ──chunked──> CHUNK_SIZE ⇄ CHUNK_DATA, CHUNK_SIZE(0) ──> TRAILER ──> HEAD
+ *   HEAD ──chunked──> CHUNK_SIZE → CHUNK_DATA → CHUNK_END → CHUNK_SIZE …, CHUNK_SIZE(0) ──> TRAILER ──> HEAD
  *   HEAD ──Upgrade──> OPAQUE (a WebSocket's frames are no requests)
  */
 #include "net/httpguard.h"
@@ -15,6 +15,7 @@ typedef enum {
 	LENGTH,
 	CHUNK_SIZE,
 	CHUNK_DATA,
+	CHUNK_END,
 	TRAILER,
 	OPAQUE,
 } State;
@@ -259,7 +260,7 @@ chunk_line(VialHttpGuard *guard, guint64 *out_size)
 
 	if (!end)
 		return guard->held->len > MAX_CHUNK_LINE ? -1 : 0;
-	if (end == data || end[-1] != '\r')
+	if (end == data || end[-1] != '\r' || end - data > MAX_CHUNK_LINE)
 		return -1;
 	while (g_ascii_isxdigit(data[digits]) && digits < 16)
 		size = size << 4 | (guint64)g_ascii_xdigit_value((char)data[digits++]);
@@ -286,6 +287,8 @@ step(VialHttpGuard *guard, GByteArray *out, gboolean *out_more)
 		*out_more = count > 0;
 		if (count == 0)
 			return guard->held->len <= VIAL_HTTP_MAX_HEAD;
+		if (count > VIAL_HTTP_MAX_HEAD)
+			return FALSE;
 		return take_head(guard, count) && release(guard, count, out);
 	case LENGTH:
 	case CHUNK_DATA:
@@ -293,15 +296,20 @@ step(VialHttpGuard *guard, GByteArray *out, gboolean *out_more)
 		*out_more = count > 0;
 		guard->left -= count;
 		if (guard->left == 0)
-			guard->state = guard->state == LENGTH ? HEAD : CHUNK_SIZE;
+			guard->state = guard->state == LENGTH ? HEAD : CHUNK_END;
 		return release(guard, count, out);
+	case CHUNK_END:
+		*out_more = guard->held->len >= 2;
+		if (guard->held->len < 2)
+			return guard->held->data[0] == '\r';
+		guard->state = CHUNK_SIZE;
+		return memcmp(guard->held->data, "\r\n", 2) == 0 && release(guard, 2, out);
 	case CHUNK_SIZE:
 		line = chunk_line(guard, &guard->left);
 		*out_more = line > 0;
 		if (line <= 0)
 			return line == 0;
 		guard->state = guard->left ? CHUNK_DATA : TRAILER;
-		guard->left += 2; /* the line end after the data */
 		return release(guard, (gsize)line, out);
 	case TRAILER: {
 		const guint8 *end = guard->held->len ? memchr(guard->held->data, '\n', guard->held->len) : NULL;
@@ -310,6 +318,8 @@ step(VialHttpGuard *guard, GByteArray *out, gboolean *out_more)
 		if (!end)
 			return guard->held->len <= VIAL_HTTP_MAX_HEAD;
 		count = (gsize)(end + 1 - guard->held->data);
+		if (count > VIAL_HTTP_MAX_HEAD)
+			return FALSE;
 		if (count == 2 && guard->held->data[0] == '\r')
 			guard->state = HEAD;
 		return release(guard, count, out);

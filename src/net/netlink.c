@@ -2,6 +2,7 @@
 #include "net/netlink.h"
 
 #include <errno.h>
+#include <stdbool.h>
 #include <libmnl/libmnl.h>
 #include <linux/if_addr.h>
 #include <linux/if_link.h>
@@ -16,6 +17,7 @@
 #include "net/netns.h"
 #include "util/error.h"
 
+#define DUMP_TRIES 20
 #define BUFFER_BYTES 32768
 #define REQUEST_BYTES 2048
 
@@ -56,6 +58,26 @@ vial_netlink_close(VialNetlink *netlink)
 }
 
 /* Sends one request and hands every answer to `each`; 0 or an errno. */
+static bool
+is_last(const char *buffer, ssize_t size)
+{
+	const struct nlmsghdr *message = (const struct nlmsghdr *)buffer;
+	int left = (int)size;
+
+	for (; mnl_nlmsg_ok(message, left); message = mnl_nlmsg_next(message, &left))
+		if (message->nlmsg_type == NLMSG_DONE || message->nlmsg_type == NLMSG_ERROR)
+			return true;
+	return false;
+}
+
+/* The kernel says in the middle of a list that it changed meanwhile; the rest of that list must be read before the next question. */
+static void
+drain(VialNetlink *netlink, char *buffer, ssize_t size)
+{
+	while (size >= 0 && !is_last(buffer, size))
+		size = mnl_socket_recvfrom(netlink->socket, buffer, BUFFER_BYTES);
+}
+
 static int
 talk(VialNetlink *netlink, struct nlmsghdr *request, mnl_cb_t each, gpointer data)
 {
@@ -73,6 +95,10 @@ talk(VialNetlink *netlink, struct nlmsghdr *request, mnl_cb_t each, gpointer dat
 		if (size < 0)
 			return errno;
 		rc = mnl_cb_run(buffer, (size_t)size, netlink->sequence, netlink->port, each, data);
+		if (rc < 0 && errno == EINTR) {
+			drain(netlink, buffer, size);
+			return EINTR;
+		}
 	}
 	return rc < 0 ? errno : 0;
 }
@@ -424,10 +450,15 @@ dump(VialNetlink *netlink, guint16 type, guint8 family, mnl_cb_t func, Each *eac
 	char buffer[REQUEST_BYTES];
 	struct nlmsghdr *request = start(buffer, type, NLM_F_REQUEST | NLM_F_DUMP);
 	struct rtmsg *header = mnl_nlmsg_put_extra_header(request, sizeof(struct ifinfomsg));
-	int problem;
+	int problem = EINTR;
 
 	header->rtm_family = family;
-	problem = talk(netlink, request, func, each);
+	/* A list that changed while it was read is read again; what was told already is told twice, which no caller minds. */
+	for (int tries = 0; tries < DUMP_TRIES; tries++) {
+		problem = talk(netlink, request, func, each);
+		if (problem != EINTR)
+			break;
+	}
 	if (problem)
 		return vial_fail(error, VIAL_ERROR_INTERNAL, "cannot list the host's network: %s", g_strerror(problem));
 	return TRUE;
