@@ -61,7 +61,7 @@ print_verdict(const json_t *verdict)
 }
 
 static void
-print_events(VialCli *cli, const json_t *answer)
+print_events(VialCli *cli, json_t *answer)
 {
 	const json_t *events = vial_api_list(answer, "events");
 	g_autoptr(VialTable) table = vial_table_new("TIME VERDICT KIND NAME ADDRESS >PORT RULE");
