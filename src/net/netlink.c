@@ -57,7 +57,6 @@ vial_netlink_close(VialNetlink *netlink)
 	g_free(netlink);
 }
 
-/* Sends one request and hands every answer to `each`; 0 or an errno. */
 static bool
 is_last(const char *buffer, ssize_t size)
 {
@@ -78,6 +77,7 @@ drain(VialNetlink *netlink, char *buffer, ssize_t size)
 		size = mnl_socket_recvfrom(netlink->socket, buffer, BUFFER_BYTES);
 }
 
+/* Sends one request and hands every answer to `each`; 0 or an errno. */
 static int
 talk(VialNetlink *netlink, struct nlmsghdr *request, mnl_cb_t each, gpointer data)
 {
