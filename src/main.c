@@ -95,6 +95,8 @@ static gboolean open_parts(Daemon *daemon, GError **error)
 	app->store = vial_store_open(database, error);
 	if (!app->store)
 		return FALSE;
+	if (!vial_store_interrupt_calls(app->store, vial_time_now_ms(), error))
+		return FALSE;
 	app->keys = vial_keys_open(app->store, app->config->data_dir, error);
 	if (!app->keys)
 		return FALSE;
@@ -231,7 +233,7 @@ static void end_sandboxes(Daemon *daemon)
 	on_one_ended(NULL, NULL, daemon);
 }
 
-static void on_pool_drained(gpointer data)
+static void on_baking_ended(gpointer data)
 {
 	Daemon *daemon = data;
 
@@ -239,6 +241,13 @@ static void on_pool_drained(gpointer data)
 		end_sandboxes(daemon);
 	else
 		quit(daemon, 0);
+}
+
+static void on_pool_drained(gpointer data)
+{
+	Daemon *daemon = data;
+
+	vial_templates_end_baking(daemon->app.templates, on_baking_ended, daemon);
 }
 
 static gboolean on_drain_look(gpointer data)

@@ -23,6 +23,8 @@
 typedef struct {
 	gboolean is_stream;
 	gboolean is_base64; /* the streamed form carries the exact bytes */
+	gboolean is_background;
+	json_t *started; /* a background command's answer, while its first input is being fed */
 	char *input; /* what the command reads from its stdin */
 	gsize input_size;
 	gsize input_sent;
@@ -40,6 +42,7 @@ static void exec_free(gpointer data)
 	if (exec->call)
 		vial_call_end(exec->call, "cancelled", NULL);
 	json_decref(exec->call_detail);
+	json_decref(exec->started);
 	vial_output_clear(&exec->output[0]);
 	vial_output_clear(&exec->output[1]);
 	g_free(exec->input);
@@ -59,6 +62,7 @@ static json_t *read_command(json_t *body, gboolean *out_background, GError **err
 	    !vial_json_get_string(body, "cwd", VIAL_JSON_NONEMPTY, 4096, &cwd, error) ||
 	    !vial_json_get_string(body, "user", VIAL_JSON_NONEMPTY, 64, &user, error) ||
 	    !vial_json_get_string_map(body, "env", 0, MAX_ENV_PAIRS, 256, MAX_ENV_BYTES, &env, error) ||
+	    !vial_env_check_names(env, error) ||
 	    !vial_json_get_double(body, "timeout_seconds", 0, 0, MAX_TIMEOUT_SECONDS, &timeout_seconds, error) ||
 	    !vial_json_get_bool(body, "background", 0, out_background, error))
 		return NULL;
@@ -107,12 +111,17 @@ static void on_opened(VialSession *session)
 	Exec *exec = session->state;
 
 	exec->call = vial_call_begin(session->sandbox, "exec", g_steal_pointer(&exec->call_detail));
-	send_input(session);
+	if (!exec->is_background)
+		send_input(session);
 }
 
 static void on_writable(VialStream *stream, gpointer data)
 {
-	send_input(data);
+	VialSession *session = data;
+	Exec *exec = session->state;
+
+	if (!exec->is_background || exec->started)
+		send_input(session);
 }
 
 static void on_drained(VialRequest *request, gpointer data)
@@ -180,11 +189,36 @@ static void end_stream(VialSession *session, json_t *result, const GError *error
 	vial_session_end(session);
 }
 
+/*
+ * A background command's stream ends as soon as it has a pid, so input that came with the request is fed as …/stdin would
+ * feed it, and the command's stdin stays open for more. TRUE while that is still to be done.
+ */
+static gboolean feed_first(VialSession *session, json_t *result)
+{
+	Exec *exec = session->state;
+
+	if (!exec->is_background || exec->started || exec->input_size == 0)
+		return FALSE;
+	exec->started = json_incref(result);
+	vial_stream_free(session->stream);
+	session->stream = vial_stream_open(vial_sandbox_channel(session->sandbox),
+	                                   json_pack("{s:s, s:O, s:b}", "op", "proc.stdin", "pid", json_object_get(result, "pid"), "close", FALSE),
+	                                   &session->events, session);
+	send_input(session);
+	return TRUE;
+}
+
 static void on_closed(VialStream *stream, json_t *result, const GError *error, gpointer data)
 {
 	VialSession *session = data;
 	Exec *exec = session->state;
 
+	if (!error && feed_first(session, result))
+		return;
+	if (exec->started) { /* whether it wanted its input is its own business */
+		result = exec->started;
+		error = NULL;
+	}
 	if (exec->call) {
 		json_t *outcome = error ? json_pack("{s:s}", "error", error->message) : json_deep_copy(result);
 
@@ -223,6 +257,7 @@ static void exec_start(VialRequest *request, gboolean is_stream)
 	exec = g_new0(Exec, 1);
 	/* A background command answers with its pid at once, in either form as plain JSON. */
 	exec->is_stream = is_stream && !background;
+	exec->is_background = background;
 	exec->is_base64 = g_strcmp0(encoding, "base64") == 0;
 	exec->call_detail = json_deep_copy(open);
 	json_object_del(exec->call_detail, "env");

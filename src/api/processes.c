@@ -189,10 +189,11 @@ static void reply_metrics(VialRequest *request, json_t *result)
 {
 	VialApp *app = vial_request_app(request);
 	json_t *answer = json_deep_copy(result);
+	VialSandbox *sandbox = vial_sandboxes_find(app, vial_request_identity(request), vial_request_param(request, "id"), NULL);
 	VialInstanceUsage usage;
 
 	json_object_del(answer, "ok");
-	if (app->engine->ops->usage(app->engine, vial_request_param(request, "id"), &usage)) {
+	if (sandbox && app->engine->ops->usage(app->engine, sandbox->host_id, &usage)) {
 		json_object_set_new(answer, "host_memory_kb", json_integer(usage.memory_bytes / 1024));
 		json_object_set_new(answer, "host_cpu_ms", json_integer(usage.cpu_usec / 1000));
 	}

@@ -207,7 +207,7 @@ static json_t *read_run(json_t *body, const char *sid, gboolean is_stream, GErro
 	    !vial_json_get_int(body, "timeout_ms", 0, 0, MAX_TIMEOUT_MS, &timeout_ms, error) ||
 	    !vial_json_get_int(body, "max_output_bytes", 0, 0, STREAM_LIMIT_BYTES, &max_output, error) ||
 	    !vial_json_get_bool(body, "raw_ansi", 0, &raw_ansi, error) ||
-	    !vial_json_get_string_map(body, "env", 0, 256, 256, 32 * 1024, &env, error))
+	    !vial_json_get_string_map(body, "env", 0, 256, 256, 32 * 1024, &env, error) || !vial_env_check_names(env, error))
 		return NULL;
 	json_object_set_new(open, "code", json_stringn(code, json_string_length(json_object_get(body, "code"))));
 	if (sid)

@@ -20,7 +20,7 @@
 #define WARM_TIMEOUT_MS 180000
 #define FREEZE_TIMEOUT_MS 30000
 
-typedef struct {
+typedef struct VialBake {
 	VialApp *app;
 	guint next;
 	guint failures;
@@ -34,6 +34,8 @@ typedef struct {
 	gint64 started_ms;
 	guint timer;
 	GError *problem;
+	void (*given_up)(gpointer data); /* set: the next sandbox is not begun */
+	gpointer given_up_data;
 } Bake;
 
 static void bake_next(Bake *bake);
@@ -143,6 +145,8 @@ static void on_booted(VialInstance *instance, const GError *error, gpointer data
 	if (error)
 		return leave(bake, error->message);
 	bake->instance = instance;
+	if (bake->given_up)
+		return leave(bake, "viald stops");
 	vial_instance_set_events(instance, &events, bake);
 	say(bake, "booted, warming the kernels");
 	vial_channel_call(vial_instance_channel(instance),
@@ -155,9 +159,14 @@ static void bake_next(Bake *bake)
 	GPtrArray *all = bake->app->templates->all;
 	VialBootSpec spec;
 
+	if (bake->given_up) {
+		bake->given_up(bake->given_up_data);
+		return;
+	}
 	while (bake->next < all->len && ((VialTemplate *)all->pdata[bake->next])->checkpoint)
 		bake->next++;
 	if (bake->next >= all->len) {
+		bake->app->templates->bake = NULL;
 		bake->done(bake->failures, bake->data);
 		g_free(bake);
 		return;
@@ -184,5 +193,21 @@ void vial_templates_bake(VialApp *app, VialBaked done, gpointer data)
 	bake->app = app;
 	bake->done = done;
 	bake->data = data;
+	app->templates->bake = bake;
 	bake_next(bake);
+}
+
+void vial_templates_end_baking(VialTemplates *templates, void (*done)(gpointer data), gpointer data)
+{
+	Bake *bake = templates->bake;
+
+	if (!bake) {
+		done(data);
+		return;
+	}
+	bake->given_up = done;
+	bake->given_up_data = data;
+	/* Once the guest runs, its end makes every step that waits for it fail and come to bake_next(); until then its boot does. */
+	if (bake->instance)
+		vial_instance_stop(bake->instance);
 }

@@ -37,7 +37,7 @@ static gboolean parse_network(json_t *body, json_t **out, GError **error)
 	return policy != NULL;
 }
 
-static gboolean check_env_names(json_t *env, GError **error)
+gboolean vial_env_check_names(json_t *env, GError **error)
 {
 	const char *name;
 	json_t *value;
@@ -63,7 +63,7 @@ gboolean vial_sandbox_create_parse(json_t *body, VialSandboxCreate *out, GError 
 	    !vial_json_get_bool(body, "persistent", 0, &create.persistent, error) ||
 	    !vial_json_get_string_map(body, "metadata", 0, MAX_METADATA_PAIRS, 128, MAX_METADATA_BYTES, &create.metadata, error) ||
 	    !vial_json_get_string_map(body, "env", 0, MAX_ENV_PAIRS, 256, MAX_ENV_BYTES, &create.env, error) ||
-	    !parse_network(body, &create.network, error) || !check_env_names(create.env, error))
+	    !parse_network(body, &create.network, error) || !vial_env_check_names(create.env, error))
 		return FALSE;
 	*out = create;
 	return TRUE;

@@ -75,6 +75,8 @@ typedef struct {
 	json_t *network;
 } VialSandboxCreate;
 
+/* Refuses names that no environment variable can have; `env` may be NULL. */
+gboolean vial_env_check_names(json_t *env, GError **error);
 gboolean vial_sandbox_create_parse(json_t *body, VialSandboxCreate *out_create, GError **error);
 
 VialSandboxes *vial_sandboxes_new(VialApp *app);

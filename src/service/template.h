@@ -33,3 +33,5 @@ json_t *vial_template_json(const VialTemplate *template, const char *engine);
 /* Bakes every template that has no checkpoint yet, one after the other, telling progress on standard output. */
 typedef void (*VialBaked)(guint failures, gpointer data);
 void vial_templates_bake(VialApp *app, VialBaked done, gpointer data);
+/* Before quitting: gives up what is being baked, and calls `done` when nothing of it is left. */
+void vial_templates_end_baking(VialTemplates *templates, void (*done)(gpointer data), gpointer data);

@@ -9,6 +9,7 @@ struct VialTemplates {
 	char *runtime_dir;
 	char *runtime_hash;
 	GPtrArray *all;
+	struct VialBake *bake; /* under way, or NULL */
 };
 
 char *vial_template_checkpoint_dir(VialTemplates *templates, const VialTemplate *template);

@@ -248,6 +248,15 @@ vial_sqlite_list_calls(VialSqlite *db, const char *sandbox_id, guint limit, GErr
 }
 
 gboolean
+vial_sqlite_interrupt_calls(VialSqlite *db, gint64 now, GError **error)
+{
+	g_autofree char *sql = g_strdup_printf("UPDATE calls SET status = 'interrupted', ended_at = %" G_GINT64_FORMAT
+	                                       " WHERE status = 'running'", now);
+
+	return execute(db, sql, error);
+}
+
+gboolean
 vial_sqlite_prune_calls(VialSqlite *db, gint64 before, GError **error)
 {
 	sqlite3_bind_int64(db->prune_calls, 1, before);

@@ -24,4 +24,5 @@ gboolean vial_sqlite_put(VialSqlite *db, VialRecordKind kind, gpointer record, G
 gboolean vial_sqlite_delete(VialSqlite *db, VialRecordKind kind, const char *id, GError **error);
 GPtrArray *vial_sqlite_load(VialSqlite *db, VialRecordKind kind, GError **error);
 GPtrArray *vial_sqlite_list_calls(VialSqlite *db, const char *sandbox_id, guint limit, GError **error);
+gboolean vial_sqlite_interrupt_calls(VialSqlite *db, gint64 now, GError **error);
 gboolean vial_sqlite_prune_calls(VialSqlite *db, gint64 before, GError **error);

@@ -231,6 +231,13 @@ vial_store_load_snapshots(VialStore *store, GError **error)
 	return load(store, VIAL_RECORD_SNAPSHOT, error);
 }
 
+gboolean
+vial_store_interrupt_calls(VialStore *store, gint64 now, GError **error)
+{
+	g_return_val_if_fail(!store->writer, FALSE);
+	return vial_sqlite_interrupt_calls(store->db, now, error);
+}
+
 void
 vial_store_put_key(VialStore *store, const VialKeyRecord *record, VialStoreDone done, gpointer data)
 {

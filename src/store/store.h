@@ -73,6 +73,9 @@ GPtrArray *vial_store_load_keys(VialStore *store, GError **error);
 GPtrArray *vial_store_load_sandboxes(VialStore *store, GError **error);
 GPtrArray *vial_store_load_snapshots(VialStore *store, GError **error);
 
+/* Calls that were running when the last daemon ended have nobody left to end them: they are marked interrupted. Blocks, as loading does. */
+gboolean vial_store_interrupt_calls(VialStore *store, gint64 now, GError **error);
+
 /* Insert or replace by id. The record is copied. `done` may be NULL: a failure is then logged. */
 void vial_store_put_key(VialStore *store, const VialKeyRecord *record, VialStoreDone done, gpointer data);
 void vial_store_put_sandbox(VialStore *store, const VialSandboxRecord *record, VialStoreDone done, gpointer data);

@@ -176,6 +176,32 @@ test_lists_and_prunes_calls(Fixture *f, gconstpointer unused)
 }
 
 static void
+test_running_calls_are_interrupted_by_a_restart(Fixture *f, gconstpointer unused)
+{
+	VialCallRecord running = { .id = (char *)"r", .sandbox_id = (char *)"one", .kind = (char *)"exec", .status = (char *)"running",
+		                   .detail = (char *)"{}", .started_at = 1 };
+	VialCallRecord ended = running;
+	sqlite3_stmt *statement;
+	sqlite3 *db;
+
+	ended.id = (char *)"e";
+	ended.status = (char *)"done";
+	ended.ended_at = 2;
+	vial_store_put_call(f->store, &running, NULL, NULL);
+	vial_store_put_call(f->store, &ended, NULL, NULL);
+	vial_store_close(f->store);
+	f->store = vial_store_open(f->path, NULL);
+	g_assert_true(vial_store_interrupt_calls(f->store, 3, NULL));
+	g_assert_cmpint(sqlite3_open(f->path, &db), ==, SQLITE_OK);
+	g_assert_cmpint(sqlite3_prepare_v2(db, "SELECT group_concat(id || status || ended_at) FROM (SELECT * FROM calls ORDER BY id)", -1,
+	                                   &statement, NULL), ==, SQLITE_OK);
+	g_assert_cmpint(sqlite3_step(statement), ==, SQLITE_ROW);
+	g_assert_cmpstr((const char *)sqlite3_column_text(statement, 0), ==, "edone2,rinterrupted3");
+	sqlite3_finalize(statement);
+	sqlite3_close(db);
+}
+
+static void
 test_a_failing_record_does_not_take_others_with_it(Fixture *f, gconstpointer unused)
 {
 	VialKeyRecord first = { .id = (char *)"a", .project = (char *)"p", .role = (char *)"user", .hash = (char *)"h1" };
@@ -346,6 +372,7 @@ main(int argc, char **argv)
 	ADD("/store/keeps-the-order-under-load", test_keeps_the_order_under_load);
 	ADD("/store/closing-writes-what-is-queued", test_closing_writes_what_is_queued);
 	ADD("/store/lists-and-prunes-calls", test_lists_and_prunes_calls);
+	ADD("/store/running-calls-are-interrupted-by-a-restart", test_running_calls_are_interrupted_by_a_restart);
 	ADD("/store/a-failing-record-does-not-take-others-with-it", test_a_failing_record_does_not_take_others_with_it);
 	ADD("/store/is-private", test_is_private);
 	ADD("/store/refuses-a-newer-schema", test_refuses_a_newer_schema);
