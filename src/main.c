@@ -312,6 +312,7 @@ static int serve(const VialConfig *config)
 	if (open_parts(&daemon, &error)) {
 		g_unix_signal_add(SIGTERM, on_sigterm, &daemon);
 		g_unix_signal_add(SIGINT, on_sigint, &daemon);
+		g_unix_signal_add(SIGHUP, on_sigterm, &daemon); /* its terminal went away */
 		/* Before the store's writer starts (an idle source of G_PRIORITY_HIGH): adopting reads the store directly. */
 		g_idle_add_full(G_PRIORITY_HIGH - 1, on_start, &daemon, NULL);
 		g_main_loop_run(daemon.loop);

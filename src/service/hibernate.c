@@ -172,7 +172,9 @@ void vial_sandbox_hibernate(VialSandbox *sandbox, VialSandboxDone done, gpointer
 			done(sandbox, NULL, data);
 		return;
 	}
-	if (!vial_sandbox_is_free(sandbox, "hibernated", &error) || g_mkdir_with_parents(parent, 0700) < 0) {
+	if (g_mkdir_with_parents(parent, 0700) < 0)
+		vial_fail(&error, VIAL_ERROR_NO_SPACE, "there is no place for its state: %s", g_strerror(errno));
+	if (error || !vial_sandbox_is_free(sandbox, "hibernated", &error)) {
 		if (done)
 			done(NULL, error, data);
 		return;
