@@ -353,11 +353,29 @@ static void on_grace_over(struct vial_timer *timer, void *data)
 	vial_timer_set(&run->grace, UNKILLABLE_MS, on_unkillable, run);
 }
 
+static bool tell_hung_up(const struct vial_process *process, void *data)
+{
+	const struct vial_process_run *run = data;
+
+	if (process->session == run->outer_pid) {
+		kill(process->pid, SIGHUP);
+		kill(process->pid, SIGCONT);
+	}
+	return true;
+}
+
 void vial_process_end(struct vial_process_run *run)
 {
 	if (!run->child || run->grace.is_set)
 		return;
-	vial_child_signal(run->child, SIGTERM, true);
+	/*
+	 * A terminal hangs up: everyone on it is told, since the jobs of a shell have groups of their own, gVisor does not tell them when the shell is gone,
+	 * and an interactive shell does not heed SIGTERM.
+	 */
+	if (run->is_pty && run->outer_pid > 1)
+		vial_procfs_for_each(tell_hung_up, run);
+	else
+		vial_child_signal(run->child, SIGTERM, true);
 	/* A stopped process would not notice. */
 	vial_child_signal(run->child, SIGCONT, true);
 	vial_timer_set(&run->grace, GRACE_MS, on_grace_over, run);

@@ -199,11 +199,7 @@ static void on_opened(VialWebSocket *socket, gpointer data)
 
 static void on_socket_closed(VialWebSocket *socket, unsigned code, gpointer data)
 {
-	VialSession *session = data;
-
-	/* Cancelling alone would end it by TERM, which an interactive shell does not heed. */
-	send_signal(session, "HUP");
-	vial_session_end(session);
+	vial_session_end(data); /* cancels, which to a terminal is a hang-up */
 }
 
 static void on_event(VialStream *stream, json_t *event, gsize size, gpointer data)

@@ -309,8 +309,9 @@ class Daemon:
         return Client(self.url, key or self.key)
 
     def rss_kb(self):
+        """Memory of its own; files that are mapped (snapshots being hashed) do not count."""
         for line in Path(f"/proc/{self.process.pid}/status").read_text().splitlines():
-            if line.startswith("VmRSS:"):
+            if line.startswith("RssAnon:"):
                 return int(line.split()[1])
         return 0
 
