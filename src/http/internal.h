@@ -75,7 +75,8 @@ typedef struct {
 	GQueue chunks; /* GBytes */
 	gsize head_offset;
 	gsize queued_bytes;
-	gint64 size_bytes;
+	gint64 size_bytes;    /* promised, -1 for none */
+	gint64 written_bytes; /* by the handler */
 	VialDrainFunc drained;
 	gpointer drain_data;
 	guint heartbeat_id;

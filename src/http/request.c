@@ -83,6 +83,15 @@ log_completion(const VialRequest *request, gboolean was_sent)
 	               duration);
 }
 
+/* All bytes of a promised length were given and taken: complete, though the handler has yet to say so. */
+static gboolean
+is_stream_complete(const VialRequest *request)
+{
+	const VialStream *stream = &request->stream;
+
+	return stream->is_open && !request->is_head && stream->written_bytes == stream->size_bytes && stream->queued_bytes == 0;
+}
+
 void
 vial_request_complete(VialRequest *request, gboolean was_sent)
 {
@@ -96,6 +105,8 @@ vial_request_complete(VialRequest *request, gboolean was_sent)
 	request->stage = STAGE_DONE;
 	request->connection->request = NULL;
 	request->connection = NULL;
+	if (was_sent && is_stream_complete(request))
+		request->gone = NULL;
 	/* An answer that is cut short, or a HEAD whose producer still produces: either way nobody listens any more. */
 	vial_request_lose(request);
 	vial_request_unref(request);
@@ -134,7 +145,7 @@ vial_request_set_id(VialRequest *request)
 void
 vial_request_on_gone(VialRequest *request, VialGoneFunc gone, gpointer data)
 {
-	if (request->is_answered && !request->stream.is_open)
+	if (request->is_answered && (!request->stream.is_open || request->stream.is_ended || request->stream.is_broken))
 		return;
 	request->gone = gone;
 	request->gone_data = data;

@@ -10,8 +10,11 @@
 #include "auth/identity.h"
 #include "http/request.h"
 
-/* Memory of one connection: request line, headers and the read buffer of a body share it. Larger headers get 431. */
-#define VIAL_HTTP_CONNECTION_MEMORY_BYTES (64 * 1024)
+/*
+ * Memory of one connection: request line, headers, and the buffers of bodies share it. Larger headers get 431. It is cleared
+ * for every request: with twice as much, small requests cost a quarter more, and uploads gain a tenth.
+ */
+#define VIAL_HTTP_CONNECTION_MEMORY_BYTES (32 * 1024)
 #define VIAL_HTTP_MAX_HEADERS 100
 #define VIAL_HTTP_MAX_CONNECTIONS 4096
 #define VIAL_HTTP_BACKLOG 1024

@@ -129,6 +129,7 @@ vial_request_stream_write(VialRequest *request, GBytes *chunk)
 	}
 	g_queue_push_tail(&stream->chunks, chunk);
 	stream->queued_bytes += size;
+	stream->written_bytes += (gint64)size;
 	if (stream->queued_bytes > VIAL_BODY_HIGH_BYTES)
 		stream->was_high = TRUE;
 	if (stream->queued_bytes > VIAL_HTTP_QUEUE_LIMIT_BYTES) {

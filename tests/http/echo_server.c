@@ -162,9 +162,30 @@ post_wait(VialRequest *request)
 /* ---- streamed answers ---- */
 
 typedef struct {
+	VialRequest *request;
 	gint64 left;
+	guint end_after_ms; /* the last bytes, then this, then the end */
 	gboolean is_broken;
 } Download;
+
+static void
+end_download(Download *download)
+{
+	counters.streams--;
+	if (download->is_broken)
+		vial_request_stream_abort(download->request);
+	else
+		vial_request_stream_end(download->request);
+	vial_request_unref(download->request);
+	g_free(download);
+}
+
+static gboolean
+end_late(gpointer data)
+{
+	end_download(data);
+	return G_SOURCE_REMOVE;
+}
 
 static void
 produce(VialRequest *request, gpointer data)
@@ -180,12 +201,10 @@ produce(VialRequest *request, gpointer data)
 		if (vial_request_stream_write(request, g_bytes_new_from_bytes(block, 0, n)) > VIAL_BODY_HIGH_BYTES)
 			return;
 	}
-	counters.streams--;
-	if (download->is_broken)
-		vial_request_stream_abort(request);
+	if (download->end_after_ms)
+		g_timeout_add(download->end_after_ms, end_late, download);
 	else
-		vial_request_stream_end(request);
-	g_free(download);
+		end_download(download);
 }
 
 static void
@@ -193,6 +212,7 @@ stop_producing(VialRequest *request, gpointer data)
 {
 	counters.streams--;
 	counters.gone++;
+	vial_request_unref(request);
 	g_free(data);
 }
 
@@ -203,6 +223,8 @@ get_download(VialRequest *request)
 	gint64 size = query_int(request, "size", 1000);
 
 	counters.streams++;
+	download->request = vial_request_ref(request);
+	download->end_after_ms = (guint)query_int(request, "end_after_ms", 0);
 	download->is_broken = query_int(request, "break", 0) != 0;
 	download->left = download->is_broken ? size / 2 : size;
 	vial_request_on_gone(request, stop_producing, download);

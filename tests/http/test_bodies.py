@@ -98,6 +98,14 @@ def test_a_download_arrives_whole(server, size, is_chunked):
             assert ("content-length" in answer.headers) != bool(is_chunked)
 
 
+def test_a_download_that_was_taken_whole_is_not_gone_when_its_end_comes_late(server):
+    before = server.counters()["gone"]
+    for size in (0, 1, 100_000):
+        assert len(server.ask("GET", f"/v1/download?size={size}&end_after_ms=100").body) == size
+    assert wait_until(lambda: server.counters()["streams"] == 0)
+    assert server.counters()["gone"] == before
+
+
 def test_a_download_to_http_1_0_ends_with_the_connection(server):
     with Connection(server.address) as connection:
         connection.send(b"GET /v1/download?size=300000&chunked=1 HTTP/1.0\r\nAuthorization: Bearer secret\r\n\r\n")
