@@ -13,7 +13,8 @@
 #include "loop.h"
 
 #define SEED_BYTES 32
-#define ANSWER_MS 3000
+/* Of the time the whole resume may take, in percent: then there is time left to end the kernel and answer. */
+#define ANSWER_PERCENT 60
 #define ENTROPY_BYTES 64
 
 static struct vial_resume *current;
@@ -98,7 +99,7 @@ void vial_ctx_resume(struct vial_resume *resume, json_t *hello, bool is_new_gene
 			awaited++;
 		}
 	}
-	vial_timer_set(&patience, ANSWER_MS, on_patience_over, NULL);
+	vial_timer_set(&patience, vial_resume_timeout_ms(hello) * ANSWER_PERCENT / 100, on_patience_over, NULL);
 	if (--awaited == 0)
 		finish();
 }

@@ -168,11 +168,11 @@ static void apply_limits(json_t *hello)
 }
 
 /* A host that knows its machine to be slow (an emulated processor) grants more time. */
-static uint64_t resume_timeout_ms(json_t *hello)
+int64_t vial_resume_timeout_ms(json_t *hello)
 {
 	json_int_t granted = json_integer_value(json_object_get(hello, "resume_timeout_ms"));
 
-	return granted > VIAL_RESUME_TIMEOUT_MS && granted <= VIAL_RESUME_TIMEOUT_MAX_MS ? (uint64_t)granted : VIAL_RESUME_TIMEOUT_MS;
+	return granted > VIAL_RESUME_TIMEOUT_MS && granted <= VIAL_RESUME_TIMEOUT_MAX_MS ? granted : VIAL_RESUME_TIMEOUT_MS;
 }
 
 static void start_hooks(struct vial_resume *resume, json_t *hello, bool is_new_generation)
@@ -184,7 +184,7 @@ static void start_hooks(struct vial_resume *resume, json_t *hello, bool is_new_g
 		json_array_append_new(resume->confirmed, json_string(hook->name));
 	}
 	resume->unfinished++; /* ours, so that it cannot be over before the last hook has been started */
-	vial_timer_set(&resume->timer, resume_timeout_ms(hello), on_timeout, resume);
+	vial_timer_set(&resume->timer, vial_resume_timeout_ms(hello), on_timeout, resume);
 	for (hook = vial_resume_hooks; hook->name; hook++)
 		hook->fn(resume, hello, is_new_generation);
 	vial_resume_done(resume, NULL);

@@ -34,6 +34,8 @@ vial_op_fn vial_op_ctx_create, vial_op_ctx_delete, vial_op_ctx_interrupt, vial_o
  */
 #define VIAL_RESUME_TIMEOUT_MS 5000
 #define VIAL_RESUME_TIMEOUT_MAX_MS 600000
+/* The limit of this HELLO: a host may grant a slow machine more. */
+int64_t vial_resume_timeout_ms(json_t *hello);
 
 struct vial_resume;
 typedef void vial_resume_fn(struct vial_resume *resume, json_t *hello, bool is_new_generation);
