@@ -3,6 +3,7 @@
 
 import os
 import pathlib
+import resource
 import subprocess
 
 import pytest
@@ -15,6 +16,15 @@ def run(*command, env=None, timeout=60):
     """Runs a command without a terminal; gives the finished process with stdout and stderr as text."""
     return subprocess.run([str(part) for part in command], env={**os.environ, **{k: str(v) for k, v in (env or {}).items()}},
                           stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=timeout, check=False)
+
+
+def cpu_seconds(*command, **options):
+    """The work a command takes when it has nothing to do, and the finished process. Not the time: the machine may be busy."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    finished = run(*command, **options)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    assert finished.returncode == 0, finished.stderr
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime, finished
 
 
 def complaint(finished):
