@@ -65,6 +65,7 @@ const char *vial_machine_end(const struct vial_machine *machine, const struct vi
 void vial_machine_close(struct vial_machine *machine);
 
 /* machine_vm.c: the KVM side, which boot, restore and fork share. */
+void vial_machine_init_bus(struct vial_machine *machine);
 int vial_machine_create_vm(struct vial_machine *machine, const char **out_error);
 int vial_machine_load_vm(struct vial_machine *machine, const struct vial_state *state);
 /* In a fork, before create_vm: forgets the parent's VM, vCPUs, threads and eventfds. */

@@ -102,11 +102,16 @@ static int wire(struct vial_machine *machine)
 	return result < 0 ? result : 0;
 }
 
+void vial_machine_init_bus(struct vial_machine *machine)
+{
+	machine->bus = (struct vial_vcpu_bus){ machine, on_io, on_mmio, on_ended, on_confine };
+}
+
 int vial_machine_create_vm(struct vial_machine *machine, const char **out_error)
 {
 	int result = vial_kvm_create(&machine->kvm, &machine->memory, out_error);
 
-	machine->bus = (struct vial_vcpu_bus){ machine, on_io, on_mmio, on_ended, on_confine };
+	vial_machine_init_bus(machine);
 	if (result == 0)
 		*out_error = "a vCPU cannot be created";
 	for (unsigned i = 0; i < machine->vcpu_count && result == 0; i++)

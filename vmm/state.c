@@ -153,7 +153,7 @@ static int parse_section(const uint8_t *bytes, size_t size_bytes, size_t *at, st
 	memcpy(&section, bytes + *at, sizeof(section));
 	if (section.tag == VIAL_STATE_END) {
 		*out_is_end = true;
-		if (section.length != 0 || section.index != state->count || *at + sizeof(section) != size_bytes ||
+		if (section.length != 0 || section.reserved != 0 || section.index != state->count || *at + sizeof(section) != size_bytes ||
 		    section.crc != vial_crc32c(0, bytes, *at))
 			return -EPROTO;
 		return 0;

@@ -97,7 +97,7 @@ class Connection:
     def hello(self, generation, hostname="lab", timeout=300, **fields):
         message = {"version": 1, "generation": generation, "sandbox_id": "sbx_lab", "hostname": hostname,
                    "wall_clock_ns": str(time.time_ns()), "entropy": os.urandom(64).hex(), "env": {}, "memory_limit_mb": 400,
-                   "process_limit": 256}
+                   "process_limit": 256, "resume_timeout_ms": 300000}
         message.update(fields)
         self.send(0, HELLO, message)
         return json.loads(self.wait(lambda f: f.stream == 0 and f.type == HELLO, timeout).payload)
@@ -112,7 +112,8 @@ class Connection:
         stream = self.stream
         self.send(stream, OPEN, dict(op=op, **fields))
         if data is not None:
-            self.send(stream, DATA, data)
+            for at in range(0, len(data), 1 << 16):
+                self.send(stream, DATA, data[at:at + (1 << 16)])
             self.send(stream, EOF)
         output, events = collections.defaultdict(bytes), []
         while True:

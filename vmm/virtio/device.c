@@ -379,7 +379,8 @@ int vial_virtio_load(struct vial_virtio *device, uint32_t index, const struct vi
 
 	if (vial_state_get(state, VIAL_STATE_VIRTIO, index, &saved, sizeof(saved)) < 0 || saved.type != device->ops->type ||
 	    saved.queue_count != device->ops->queue_count || saved.offered_features != device->offered_features ||
-	    (saved.driver_features & ~saved.offered_features) || (saved.status & ~STATUS_KNOWN))
+	    (saved.status & ~STATUS_KNOWN) ||
+	    ((saved.status & VIAL_VIRTIO_STATUS_FEATURES_OK) && (saved.driver_features & ~saved.offered_features)))
 		return -EPROTO;
 	if (load_queues(device, &saved) < 0)
 		return -EPROTO;
