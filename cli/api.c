@@ -118,10 +118,10 @@ vial_api_call_many(VialCli *cli, const char *method, char **paths, guint count, 
 }
 
 json_t *
-vial_api_list(json_t *answer, const char *name)
+vial_api_list(const json_t *answer, const char *name)
 {
 	if (json_is_array(answer))
-		return answer;
+		return (json_t *)answer;
 	json_t *list = json_object_get(answer, name);
 	return json_is_array(list) ? list : json_object_get(answer, "items");
 }

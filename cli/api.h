@@ -34,7 +34,7 @@ char *vial_api_sandbox_id(VialCli *cli, const char *given, GError **error);
 json_t *vial_api_sandboxes(VialCli *cli, const char *query, GError **error);
 
 /* The list in an answer that is an array itself or holds it under `name` or "items". Borrowed; NULL when there is none. */
-json_t *vial_api_list(json_t *answer, const char *name);
+json_t *vial_api_list(const json_t *answer, const char *name);
 /* A member as text, numbers included; "" when absent or null. Free it. */
 char *vial_api_text(const json_t *object, const char *name);
 const char *vial_api_string(const json_t *object, const char *name); /* borrowed, NULL when no string */

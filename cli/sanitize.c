@@ -2,18 +2,20 @@
 /*
  * The filter's states, after the VT500 parser (Paul Williams' diagram), folded to what matters here:
  *
- *   TEXT     ESC → ESCAPE, 0x9b → CSI, 0x9d 0x90 0x98 0x9e 0x9f → STRING, 0xc2 → C2 (perhaps an 8-bit control as UTF-8)
+ *   TEXT     ESC → ESCAPE, 0x9b → CSI, 0x9d 0x90 0x98 0x9e 0x9f → STRING, 0xc2..0xf4 → UTF8_n
  *   ESCAPE   [ → CSI, ] P X ^ _ → STRING, blank to / → ESCAPE (one more byte follows), else → TEXT, dropped
  *   CSI      0x40..0x7e ends it: kept when it is a plain colour; another ESC starts over
  *   STRING   BEL or ESC \ or 0x9c ends it; all of it is dropped
- *   UTF8_n   inside a character, n bytes to come: 0x80..0x9f are controls only outside one
+ *   UTF8_n   inside a character, n bytes to come: 0x80..0x9f are controls only outside one. U+0080..U+009F are the same
+ *            controls in their UTF-8 form, and some terminals obey them. What is not UTF-8 becomes U+FFFD.
  */
 #include "cli/sanitize.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-enum { TEXT, ESCAPE, CSI, STRING, STRING_ESCAPE, UTF8_1, UTF8_2, UTF8_3, C2 };
+enum { TEXT, ESCAPE, CSI, STRING, STRING_ESCAPE, UTF8_1, UTF8_2, UTF8_3 };
+#define REPLACEMENT "\xef\xbf\xbd" /* U+FFFD */
 
 /* A colour is digits, ';' and ':' before 'm'; and 8 (conceal) hides text, unless it is an argument of 38, 48 or 58. */
 static gboolean
@@ -56,24 +58,25 @@ begin(VialSanitizer *s, int state)
 }
 
 static void
+begin_character(VialSanitizer *s, unsigned char lead)
+{
+	begin(s, lead < 0xe0 ? UTF8_1 : lead < 0xf0 ? UTF8_2 : UTF8_3);
+	s->sequence[s->sequence_size++] = (char)lead;
+}
+
+static void
 take_text(VialSanitizer *s, unsigned char byte, GString *out)
 {
 	if (byte == 0x1b)
 		begin(s, ESCAPE);
-	else if (byte == 0xc2)
-		s->state = C2;
-	else if (byte >= 0xc3 && byte <= 0xdf)
-		s->state = UTF8_1, g_string_append_c(out, (char)byte);
-	else if (byte >= 0xe0 && byte <= 0xef)
-		s->state = UTF8_2, g_string_append_c(out, (char)byte);
-	else if (byte >= 0xf0 && byte <= 0xf4)
-		s->state = UTF8_3, g_string_append_c(out, (char)byte);
+	else if (byte >= 0xc2 && byte <= 0xf4)
+		begin_character(s, byte);
 	else if (byte == 0x9b)
 		begin(s, CSI);
 	else if (byte == 0x90 || byte == 0x98 || byte == 0x9d || byte == 0x9e || byte == 0x9f)
 		begin(s, STRING);
 	else if (byte >= 0x80)
-		g_string_append(out, "\xef\xbf\xbd"); /* no UTF-8: terminals would guess */
+		g_string_append(out, REPLACEMENT);
 	else if (byte >= 0x20 ? byte != 0x7f : byte == '\n' || byte == '\t' || byte == '\r' || byte == '\b')
 		g_string_append_c(out, (char)byte);
 }
@@ -105,6 +108,29 @@ take_csi(VialSanitizer *s, unsigned char byte, GString *out)
 }
 
 static void
+take_character(VialSanitizer *s, unsigned char byte, GString *out)
+{
+	if (byte < 0x80 || byte > 0xbf) { /* cut short */
+		s->state = TEXT;
+		g_string_append(out, REPLACEMENT);
+		take_text(s, byte, out);
+		return;
+	}
+	s->sequence[s->sequence_size++] = (char)byte;
+	if (s->state != UTF8_1) {
+		s->state--;
+		return;
+	}
+	s->state = TEXT;
+	if ((unsigned char)s->sequence[0] == 0xc2 && byte <= 0x9f)
+		take_text(s, byte, out);
+	else if (g_utf8_validate_len(s->sequence, s->sequence_size, NULL))
+		g_string_append_len(out, s->sequence, s->sequence_size);
+	else
+		g_string_append(out, REPLACEMENT);
+}
+
+static void
 take(VialSanitizer *s, unsigned char byte, GString *out)
 {
 	switch (s->state) {
@@ -129,23 +155,8 @@ take(VialSanitizer *s, unsigned char byte, GString *out)
 		else
 			take_escape(s, byte); /* xterm too: an ESC that is no terminator starts a new sequence */
 		break;
-	case C2: /* U+0080..U+009F are the 8-bit controls in their UTF-8 form, and some terminals obey them */
-		s->state = TEXT;
-		if (byte >= 0x80 && byte <= 0x9f)
-			take_text(s, byte, out);
-		else if (byte >= 0xa0 && byte <= 0xbf)
-			g_string_append_c(out, (char)0xc2), g_string_append_c(out, (char)byte);
-		else
-			g_string_append(out, "\xef\xbf\xbd"), take_text(s, byte, out);
-		break;
-	default: /* UTF8_n: n continuation bytes to come */
-		if (byte >= 0x80 && byte <= 0xbf) {
-			g_string_append_c(out, (char)byte);
-			s->state = s->state == UTF8_1 ? TEXT : s->state - 1;
-		} else {
-			s->state = TEXT;
-			take_text(s, byte, out);
-		}
+	default: /* UTF8_n */
+		take_character(s, byte, out);
 	}
 }
 
@@ -159,6 +170,8 @@ vial_sanitize(VialSanitizer *sanitizer, const char *bytes, gsize size, GString *
 void
 vial_sanitize_end(VialSanitizer *sanitizer, GString *out)
 {
+	if (sanitizer->state >= UTF8_1)
+		g_string_append(out, REPLACEMENT);
 	if (sanitizer->has_color)
 		g_string_append(out, "\033[0m");
 	sanitizer->state = TEXT;

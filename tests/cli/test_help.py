@@ -8,12 +8,19 @@ import subprocess
 import pytest
 from conftest import BINARY, ROOT
 
-COMMANDS = ("create ls info rm top logs ports exec sh cp ps kill attach run repl pause resume hibernate wake snapshot snapshots fork "
+PROMISED = ("create ls info rm top logs ports exec sh cp ps kill attach run repl pause resume hibernate wake snapshot snapshots fork "
             "promote tree explore templates doctor version completion help").split()
 
 
 def vial(*args):
     return subprocess.run([BINARY, *args], capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=20)
+
+
+COMMANDS = re.findall(r"^  ([a-z]+) +\S", vial("help").stdout, re.M)
+
+
+def test_what_was_promised_is_there():
+    assert set(PROMISED) <= set(COMMANDS)
 
 
 @pytest.mark.parametrize("args", [[], ["help"], ["--help"], ["-h"]])

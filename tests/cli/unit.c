@@ -183,6 +183,7 @@ test_sanitize(void)
 	ASSERT_CLEANED("a\x9b" "2Jb", "ab");                       /* and bare */
 	ASSERT_CLEANED("a\000\001\007\013\014\016\177b", "ab");
 	ASSERT_CLEANED("a\xff\xfe", "a\xef\xbf\xbd\xef\xbf\xbd");
+	ASSERT_CLEANED("a\xe0\x82\x9b" "2J\xc0\x9b\xe2\x98", "a\xef\xbf\xbd" "2J\xef\xbf\xbd\xef\xbf\xbd"); /* overlong, cut */
 	ASSERT_CLEANED("a\033(0b\033#8c\033cd", "abcd");
 	ASSERT_CLEANED("unfinished\033[31", "unfinished");
 	ASSERT_CLEANED("line\033[31\nnext", "line\nnext");
