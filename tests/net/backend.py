@@ -41,7 +41,7 @@ class DriverSandbox(Sandbox):
         self.backend, self.slot, self.netns, self.ms = backend, answer["slot"], answer["netns"], answer.get("ms")
 
     def prefix(self):
-        mount = "mount --bind \"$0\" /etc/resolv.conf && exec \"$@\""
+        mount = "mount --bind \"$0\" /etc/resolv.conf && mount --bind /dev/null /etc/hosts && exec \"$@\""
         return ["nsenter", f"--net={self.netns}", "unshare", "-m", "sh", "-c", mount, self.backend.resolv_conf]
 
     def run(self, argv, timeout=60, **kw):
@@ -67,18 +67,21 @@ class DriverSandbox(Sandbox):
 
 
 class DriverBackend:
+    """`net` is an Internet; None: the machine's own network and resolvers, as viald would have them."""
+
     def __init__(self, net, data_dir, prepared=4):
         self.net, self.data_dir, self.prepared = net, data_dir, prepared
-        self.resolv_conf = os.path.join(net.dir, "resolv.conf")
+        self.resolv_conf = os.path.join(net.dir if net else data_dir, "resolv.conf")
         with open(self.resolv_conf, "w") as f:
             f.write("nameserver 192.0.0.1\noptions timeout:2 attempts:1\n")
         self.start()
 
     def start(self, sweep=True):
-        argv = [os.path.join(BUILD, "src/net/vial-net-driver"), "--data-dir", self.data_dir, "--resolver", internet.RESOLVER,
-                "--prepared", str(self.prepared), "--sealed-port", "7777"]
-        self.process = subprocess.Popen(["nsenter", f"--net=/run/netns/{self.net.host_ns}", *argv], stdin=subprocess.PIPE,
-                                        stdout=subprocess.PIPE, text=True, bufsize=1)
+        argv = [os.path.join(BUILD, "src/net/vial-net-driver"), "--data-dir", self.data_dir, "--prepared", str(self.prepared),
+                "--sealed-port", "7777"]
+        if self.net:
+            argv = ["nsenter", f"--net=/run/netns/{self.net.host_ns}", *argv, "--resolver", internet.RESOLVER]
+        self.process = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1)
         if sweep:
             self.call("start")
 

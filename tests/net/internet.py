@@ -128,14 +128,23 @@ class Internet:
         with open(os.path.join(self.dir, "zone.json"), "w") as f:
             json.dump(ZONE, f)
         self.query_log = os.path.join(self.dir, "queries")
-        self.servers = [
-            subprocess.Popen(["nsenter", f"--net=/run/netns/{ns}", sys.executable, os.path.join(HERE, "servers.py"), self.dir,
-                              role], stdout=subprocess.PIPE, text=True)
-            for ns, role in ((self.internet_ns, "internet"), (self.host_ns, "host"))
-        ]
-        for server in self.servers:
-            if server.stdout.readline().strip() != "ready":
-                raise RuntimeError("the servers did not start")
+        self.servers = []
+        for ns, role in ((self.internet_ns, "internet"), (self.host_ns, "host")):
+            self.servers.append(self._serve(ns, role))
+
+    def _serve(self, ns, role, *more):
+        server = subprocess.Popen(["nsenter", f"--net=/run/netns/{ns}", sys.executable, os.path.join(HERE, "servers.py"), self.dir, role,
+                                   *more], stdout=subprocess.PIPE, text=True)
+        if server.stdout.readline().strip() != "ready":
+            server.kill()
+            raise RuntimeError("the servers did not start")
+        return server
+
+    def stop_http(self, address):
+        """Frees port 80 of one address for a server of the caller's: the servers start again without the wildcard there."""
+        self.servers[0].kill()
+        self.servers[0].wait()
+        self.servers[0] = self._serve(self.internet_ns, "internet", "--no-http-on", address)
 
     def queries(self):
         """Names that the upstream resolver was asked for so far."""

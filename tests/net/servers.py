@@ -167,8 +167,9 @@ async def main():
     loop = asyncio.get_running_loop()
     tls = tls_context()
     # Dual-stack wildcard sockets: every address of the namespace is a server. The limit lets long heads through.
-    for port in (80, 8080):
-        await asyncio.start_server(http, None, port, backlog=512)
+    without = sys.argv[4] if len(sys.argv) > 4 else None
+    await asyncio.start_server(http, None, 8080, backlog=512)
+    await asyncio.start_server(http, [a for a in internet.V4 + internet.V6 if a != without] if without else None, 80, backlog=512)
     for port in (443, 8443):
         await asyncio.start_server(http, None, port, ssl=tls, backlog=512)
     for port in (7, 22, 25, 9000, 853, 7777):

@@ -1,15 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ordinary programs behind the filter: curl, dig, Node's fetch, Python's urllib, pip."""
+"""Ordinary programs behind the filter: curl, dig, Node's fetch, Python's urllib. (pip: test_registry.py.)"""
 import json
 import shutil
-import subprocess
-import sys
-from urllib.parse import urlsplit
 
 import pytest
 
 from backend import DriverBackend
-from cases import OPEN, filtered
+from cases import filtered
 
 NAME = filtered(["example.com"])
 
@@ -94,9 +91,3 @@ assert s.recv(4096).startswith(b"HTTP/1.1 200")
 """
     assert sandbox(NAME).run(["python3", "-c", script]).returncode == 0
 
-
-def registry_hosts():
-    """The hosts of this machine's package index, from pip's own configuration."""
-    done = subprocess.run([sys.executable, "-m", "pip", "config", "list"], text=True, capture_output=True)
-    urls = [line.split("=", 1)[1].strip("'\"") for line in done.stdout.splitlines() if "index-url" in line]
-    return sorted({urlsplit(u).hostname for u in urls if urlsplit(u).hostname})
