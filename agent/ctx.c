@@ -20,6 +20,7 @@
 #define MAX_FAILURES 3
 /* How much of what a kernel says on its stderr before it is ready goes into the reason. */
 #define MAX_COMPLAINT 300
+#define DEFAULT_PREFIX "default-"
 
 static struct vial_ctx *contexts;
 static unsigned context_count;
@@ -217,6 +218,8 @@ static void on_message(const char *type, json_t *message, void *data)
 	} else if (strcmp(type, "error") == 0) {
 		if (name && json_is_string(json_object_get(message, "value")) && json_is_string(json_object_get(message, "traceback")))
 			vial_run_error(ctx->current, name, json_object_get(message, "value"), json_object_get(message, "traceback"));
+	} else if (strcmp(type, "ending") == 0) {
+		vial_run_ending(ctx->current);
 	} else if (strcmp(type, "done") == 0) {
 		on_done(ctx, message);
 	}
@@ -227,6 +230,7 @@ static void on_started(void *data)
 	struct vial_ctx *ctx = data;
 
 	ctx->is_started = true;
+	ctx->is_new = false;
 	tell_waiters(ctx, false, NULL);
 }
 
@@ -244,6 +248,9 @@ static void on_failed(enum vial_spawn_stage stage, int error, void *data)
 		snprintf(problem, sizeof(problem), "the %s kernel cannot be started: %s", ctx->language->name,
 			 strerror(error < 0 ? -error : error));
 	die(ctx, problem);
+	/* A context whose first kernel cannot even be started was never made. The default ones are tried again at their next run. */
+	if (ctx->is_new && strncmp(ctx->id, DEFAULT_PREFIX, strlen(DEFAULT_PREFIX)) != 0)
+		vial_ctx_delete(ctx);
 }
 
 static void fail_to_come_up(struct vial_ctx *ctx, const struct vial_exit *how)
@@ -396,6 +403,7 @@ int vial_ctx_create(const char *id, const struct vial_language *language, const 
 	ctx->language = language;
 	ctx->user = *user;
 	ctx->is_warm = is_warm;
+	ctx->is_new = true;
 	ctx->last_queued = &ctx->first_queued;
 	snprintf(ctx->cwd, sizeof(ctx->cwd), "%s", cwd);
 	ctx->next = contexts;
@@ -414,7 +422,7 @@ struct vial_ctx *vial_ctx_default(const struct vial_language *language, bool is_
 	struct vial_ctx *ctx;
 	int result;
 
-	snprintf(id, sizeof(id), "default-%s", kernel->name);
+	snprintf(id, sizeof(id), DEFAULT_PREFIX "%s", kernel->name);
 	ctx = vial_ctx_find(id);
 	if (ctx && ctx->state == VIAL_CTX_DEAD && ctx->failures == 0)
 		vial_ctx_restart(ctx);

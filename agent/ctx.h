@@ -35,7 +35,7 @@ struct vial_ctx;
 struct vial_ctx_waiter {
 	struct vial_ctx_waiter *next;
 	bool is_for_ready;
-	/* problem NULL: it is so. Called once; the waiter is gone after it. */
+	/* problem NULL: it is so. Called once; the waiter is gone after it. Must not delete the context. */
 	void (*fn)(struct vial_ctx *ctx, const char *problem, void *data);
 	void *data;
 };
@@ -48,6 +48,7 @@ struct vial_ctx {
 	char cwd[PATH_MAX];
 	enum vial_ctx_state state;
 	struct vial_kernel *kernel; /* NULL when dead, and for a moment between two */
+	bool is_new;                /* no kernel of it has ever existed */
 	bool is_started;            /* the kernel's process exists */
 	bool is_ending;             /* the kernel has said that it exits */
 	bool is_warm;               /* the next kernel is started warm */

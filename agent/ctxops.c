@@ -47,14 +47,6 @@ static void on_started(struct vial_ctx *ctx, const char *problem, void *data)
 		vial_stream_close_ok(stream, json_pack("{s:o}", "context", vial_ctx_describe(ctx)));
 }
 
-/* A context whose first kernel cannot even be started was never made. */
-static void on_created(struct vial_ctx *ctx, const char *problem, void *data)
-{
-	on_started(ctx, problem, data);
-	if (problem && ctx->state == VIAL_CTX_DEAD && ctx->run_number == 0)
-		vial_ctx_delete(ctx);
-}
-
 static void forget_stream(struct vial_stream *stream)
 {
 	for (struct vial_ctx *ctx = vial_ctx_first(); ctx; ctx = ctx->next)
@@ -115,7 +107,7 @@ void vial_op_ctx_create(struct vial_stream *stream, json_t *request)
 		vial_stream_close_errno(stream, result, "cannot make a context");
 	} else {
 		vial_stream_set_handlers(stream, &wait_handlers, NULL);
-		vial_ctx_wait(ctx, false, on_created, stream);
+		vial_ctx_wait(ctx, false, on_started, stream);
 	}
 }
 

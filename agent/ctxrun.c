@@ -21,6 +21,8 @@
 #define DEFAULT_OUTPUT_BYTES (1024 * 1024)
 /* An interrupt is repeated: a child that took the first one for itself may have left the loop around it running. */
 #define INTERRUPT_AGAIN_MS 500
+/* For a kernel that has been interrupted and says so. */
+#define REPORT_MS 10000
 /* For runs that nobody listens to, or whose answer is full: read and forget. */
 #define ANY_ROOM (256u * 1024u)
 
@@ -374,6 +376,12 @@ static void close_run(struct vial_run *run, bool is_restarted)
 		vial_stream_close_ok(stream, result);
 	else
 		json_decref(result);
+}
+
+void vial_run_ending(struct vial_run *run)
+{
+	if (run->is_interrupting && !run->is_killed)
+		vial_timer_set(&run->grace, run->grace_ms + REPORT_MS, on_grace_over, run);
 }
 
 void vial_run_done(struct vial_run *run, json_t *message)

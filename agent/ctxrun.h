@@ -53,6 +53,8 @@ size_t vial_run_room(struct vial_run *run);
 void vial_run_output(struct vial_run *run, uint8_t channel, const uint8_t *bytes, size_t size_bytes);
 void vial_run_result(struct vial_run *run, json_t *message);
 void vial_run_error(struct vial_run *run, const char *name, json_t *value, json_t *traceback);
+/* "ending": the code has given in to an interrupt, and the kernel needs time for its report. */
+void vial_run_ending(struct vial_run *run);
 /* "done": sends the answer and frees the run. */
 void vial_run_done(struct vial_run *run, json_t *message);
 /* The kernel has ended under it: likewise. */

@@ -29,7 +29,7 @@ struct vial_kernel_handlers {
 	/* How much output may be handed over now; 0 stops all reading until vial_kernel_continue(). */
 	size_t (*room)(void *data);
 	void (*on_output)(uint8_t channel, const uint8_t *bytes, size_t size_bytes, void *data);
-	/* "type" is "ready", "result", "error", "done" or "reseeded". Borrowed. */
+	/* "type" is "ready", "result", "error", "ending", "done" or "reseeded". Borrowed. */
 	void (*on_message)(const char *type, json_t *message, void *data);
 	/* The process exists. */
 	void (*on_started)(void *data);

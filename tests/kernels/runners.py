@@ -8,6 +8,7 @@ import json
 import os
 import shutil
 import sys
+import tempfile
 import time
 import urllib.error
 import urllib.parse
@@ -32,7 +33,7 @@ class AgentRunner:
         import wireclient
 
         self.wire = wireclient
-        self.agent, self.rootfs = agent, rootfs
+        self.folder = None
         if image:
             self.box = wireclient.Sandbox.start(agent, rootfs, image=image, bundle_of=of.box)
         else:
@@ -44,13 +45,11 @@ class AgentRunner:
 
     def _start(self, agent, rootfs):
         """The kernels lie beside the agent in the folder that the guest sees as /opt/vial."""
-        folder = os.path.join(os.path.dirname(agent), "kernels-test-runtime")
-        shutil.rmtree(folder, ignore_errors=True)
-        os.makedirs(folder)
-        kernels = {"destination": "/opt/vial/kernels", "type": "bind", "source": os.path.join(folder, "kernels"), "options": ["ro", "rbind"]}
-        shutil.copytree(
-            os.path.join(PROJECT, "guest", "kernels"), os.path.join(folder, "kernels"), ignore=shutil.ignore_patterns("__pycache__")
-        )
+        self.folder = tempfile.mkdtemp(prefix="vial-kernels-")
+        os.chmod(self.folder, 0o755)
+        source = os.path.join(self.folder, "kernels")
+        shutil.copytree(os.path.join(PROJECT, "guest", "kernels"), source, ignore=shutil.ignore_patterns("__pycache__"))
+        kernels = {"destination": "/opt/vial/kernels", "type": "bind", "source": source, "options": ["ro", "rbind"]}
         return self.wire.Sandbox.start(agent, rootfs, extra_mounts=(kernels,))
 
     def _open(self, code, language, context, options):
@@ -131,6 +130,8 @@ class AgentRunner:
 
     def close(self):
         self.box.close()
+        if self.folder:
+            shutil.rmtree(self.folder)
 
 
 class HttpRunner:

@@ -242,8 +242,9 @@ def test_late_output_opens_the_next_run(box):
 
 def test_much_late_output_is_kept_in_part(box):
     context = box.create("bash")
-    box.run("(sleep 0.2; yes | head -c 1000000) &", context=context)
-    time.sleep(1.5)
+    box.run("(sleep 0.2; yes | head -c 1000000; touch /workspace/late-is-over) &", context=context)
+    assert wait_until(lambda: "over" in box.run("ls /workspace", "bash")["stdout"])
+    time.sleep(0.3)
     execution = box.run("echo now", context=context)
     assert 1000 < len(execution["stdout"]) < 80_000 and execution["stdout"].endswith("now\n")
     assert "dropped" in execution["stderr"]

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The streamed form: order, results in their place, speed."""
+import os
 import time
 
 import pytest
@@ -62,5 +63,6 @@ def test_a_hundred_megabytes_flow(box, language, code):
     seconds = time.monotonic() - started
     print(f"{language}: {100 / seconds:.0f} MB/s")
     assert execution["truncated"] and len(execution["stdout"]) == 1024 * 1024
-    assert 100 / seconds > 20  # the bench holds it to 50; a loaded machine may be slower
+    # The bench holds it to 50 MB/s; a machine that others use as well tells nothing.
+    assert 100 / seconds > 20 or os.getloadavg()[0] > 2 * os.cpu_count()
     assert box.memory_kb() - before < 300_000

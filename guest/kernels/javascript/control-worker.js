@@ -5,7 +5,7 @@
 const inspector = require('inspector');
 const net = require('net');
 const { parentPort, workerData } = require('worker_threads');
-const { GENERATION, RUNNING, SEED, SYNCED } = require('./control.js');
+const { DONE, GENERATION, POSTED, RUNNING, SEED, SYNCED } = require('./control.js');
 const { Splitter, send } = require('./channel.js');
 
 const PATIENCE_MS = 40;
@@ -28,18 +28,27 @@ function sync(message) {
 // The main thread does not need our help when it gets back to its event loop by itself.
 function interrupt(message, delayMs = PATIENCE_MS) {
 	setTimeout(() => {
-		if (Atomics.load(shared, RUNNING) !== message.number) return;
-		terminate();
+		// Counted before looking: either we see that the run is over, or its end sees the count and waits for us.
+		Atomics.add(shared, POSTED, 1);
+		if (Atomics.load(shared, RUNNING) !== message.number) {
+			Atomics.add(shared, DONE, 1);
+			return;
+		}
+		terminate(() => parentPort.postMessage(message.number));
 		interrupt(message, AGAIN_MS);
 	}, delayMs);
 }
 
-// The session must not stay: a process with a debugger attached waits for it when it exits.
-function terminate() {
+// Answered when what was running has been unwound. The session must not stay: a process with a debugger attached waits for it
+// when it exits.
+function terminate(callback) {
 	const session = new inspector.Session();
 	session.connectToMainThread();
-	session.post('Runtime.terminateExecution', () => {});
-	setTimeout(() => session.disconnect(), 20);
+	session.post('Runtime.terminateExecution', () => {
+		Atomics.add(shared, DONE, 1);
+		session.disconnect();
+		callback();
+	});
 }
 
 const handlers = { interrupt, reseed, sync };

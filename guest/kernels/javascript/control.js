@@ -3,7 +3,8 @@
 //
 //   reseed     after a resume: new random state (random.js looks at the generation at every draw)
 //   interrupt  SIGINT reaches the main thread when it comes back to its event loop; if it does not, the worker terminates what is
-//              running there, as long as it is still the run that was meant
+//              running there. POSTED and DONE count terminations: a run ends only when they agree (evaluate.js), so that
+//              none is left over for the next one
 //   sync       the agent has read everything that we wrote before (streams.js)
 'use strict';
 
@@ -13,8 +14,10 @@ const path = require('path');
 const GENERATION = 0;
 const SYNCED = 1;
 const RUNNING = 2;
-const SEED = 4; // four words
-const WORDS = 8;
+const POSTED = 3;
+const DONE = 4;
+const SEED = 5; // four words
+const WORDS = 9;
 
 const shared = new Int32Array(new SharedArrayBuffer(WORDS * 4));
 let resolveReady;
@@ -22,7 +25,8 @@ const ready = new Promise((resolve) => {
 	resolveReady = resolve;
 });
 
-function install(fd) {
+// `onTerminated(number)` is called when a run has been terminated and may still be open.
+function install(fd, onTerminated) {
 	const worker = new Worker(path.join(__dirname, 'control-worker.js'), {
 		workerData: { shared, fd },
 		stdout: true,
@@ -30,9 +34,11 @@ function install(fd) {
 		env: { ...process.env },
 		resourceLimits: { maxOldGenerationSizeMb: 16, maxYoungGenerationSizeMb: 2 },
 	});
-	worker.on('message', () => {
-		worker.unref();
-		resolveReady();
+	worker.on('message', (message) => {
+		if (message === 'ready') {
+			worker.unref();
+			resolveReady();
+		} else onTerminated(message);
 	});
 }
 
@@ -40,8 +46,10 @@ function running(number) {
 	Atomics.store(shared, RUNNING, number);
 }
 
+// Whether a termination is under way that may hit what comes next.
 function idle() {
 	Atomics.store(shared, RUNNING, 0);
+	return Atomics.load(shared, POSTED) !== Atomics.load(shared, DONE);
 }
 
-module.exports = { GENERATION, RUNNING, SEED, SYNCED, idle, install, ready, running, shared };
+module.exports = { DONE, GENERATION, POSTED, RUNNING, SEED, SYNCED, idle, install, ready, running, shared };

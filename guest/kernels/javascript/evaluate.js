@@ -5,6 +5,7 @@
 
 const inspector = require('inspector');
 const vm = require('vm');
+const control = require('./control.js');
 const { rewrite } = require('./rewrite.js');
 const typescript = require('./typescript.js');
 
@@ -13,6 +14,8 @@ const TAKE = Symbol.for('vial.take');
 
 const session = new inspector.Session();
 session.connect();
+
+Object.defineProperty(globalThis, Symbol.for('vial.control'), { value: control, enumerable: false });
 
 let taken;
 Object.defineProperty(globalThis, TAKE, {
@@ -55,6 +58,16 @@ function errorOf(details, prepared, count) {
 	if (error instanceof SyntaxError && !/\bcell-\d+:\d/.test(error.stack)) point(error, prepared.code, count, details);
 	else prepared.commit();
 	return error;
+}
+
+// Gives a termination that is under way something to hit. It ends when the count says so, or by being hit.
+function absorbTermination() {
+	const expression = `{
+		const { shared, POSTED, DONE } = globalThis[Symbol.for('vial.control')];
+		const end = Date.now() + 1000;
+		while (Atomics.load(shared, POSTED) !== Atomics.load(shared, DONE) && Date.now() < end);
+	}`;
+	session.post('Runtime.evaluate', { expression, silent: true });
 }
 
 // The source as V8 shall see it.
@@ -112,4 +125,4 @@ function point(error, code, count, { lineNumber, columnNumber }) {
 	error.stack = `cell-${count}:${lineNumber + 1}\n${line.slice(0, 500)}\n${caret}^\n\nSyntaxError: ${error.message}`;
 }
 
-module.exports = { run };
+module.exports = { absorbTermination, run };

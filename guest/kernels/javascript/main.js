@@ -17,7 +17,7 @@ const WARM_CELLS = ['1+1', '{ const a = [1, { b: 2 }]; a }', '[1, 2]', 'await nu
 // Interrupting a cell throws away every microtask that waits with it, so nothing of ours may hang on a promise: requests wait in a
 // list, and each step is started by the event loop.
 const requests = [];
-let run = null; // the open run: {id, count, isColored, restore}
+let run = null; // the open run: {id, number, count, isColored, restore}
 let count = 0;
 
 function onRequest(request) {
@@ -31,7 +31,7 @@ function start() {
 	if (!request) return;
 	count += 1;
 	changeEnvironment(request.environment);
-	const mine = { id: request.id, count, restore: applyEnvironment(request.env), isColored: Boolean(request.raw_ansi) };
+	const mine = { id: request.id, number: request.number, count, restore: applyEnvironment(request.env), isColored: Boolean(request.raw_ansi) };
 	run = mine;
 	display.start(mine.id, request.max_text_bytes, mine.isColored);
 	streams.startRun();
@@ -53,7 +53,7 @@ function settle(mine, outcome) {
 function finish(error, outcome) {
 	const mine = run;
 	run = null;
-	control.idle();
+	if (control.idle()) evaluate.absorbTermination();
 	if (!error && outcome && outcome.value !== undefined) {
 		try {
 			display.publishMain(outcome.value);
@@ -124,7 +124,9 @@ async function warm() {
 
 async function main() {
 	streams.install();
-	control.install(channel.CONTROL_FD);
+	control.install(channel.CONTROL_FD, (number) => {
+		if (run && run.number === number) finish(errors.interrupted());
+	});
 	random.install(control.shared);
 	modules.install();
 	display.install();

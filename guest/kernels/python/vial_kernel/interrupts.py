@@ -12,16 +12,23 @@ _main = _thread.get_ident()
 _running = False
 _held = 0
 _pending = False
+_was_raised = False
 
 
 def _on_sigint(signum, frame):
-    global _pending
+    global _pending, _was_raised
     if not _running:
         return
     if _held:
         _pending = True
         return
+    _was_raised = True
     raise KeyboardInterrupt
+
+
+def was_raised():
+    """Whether this run has been interrupted."""
+    return _was_raised
 
 
 def install():
@@ -31,8 +38,8 @@ def install():
 
 
 def start():
-    global _running, _pending
-    _pending = False
+    global _running, _pending, _was_raised
+    _pending = _was_raised = False
     _running = True
 
 
@@ -52,10 +59,26 @@ class held:
             _held += 1
 
     def __exit__(self, *exc_info):
-        global _held, _pending
+        global _held, _pending, _was_raised
         if _thread.get_ident() == _main:
             _held -= 1
             if _pending and not _held and _running:
                 _pending = False
+                _was_raised = True
                 raise KeyboardInterrupt
+        return False
+
+
+class dropped:
+    """Ignores interrupts in the block: a cell that is being reported on is over, and its report must be whole."""
+
+    __slots__ = ("_was_running",)
+
+    def __enter__(self):
+        global _running
+        self._was_running, _running = _running, False
+
+    def __exit__(self, *exc_info):
+        global _running
+        _running = self._was_running
         return False

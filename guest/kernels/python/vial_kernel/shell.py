@@ -19,7 +19,7 @@ from IPython.core.interactiveshell import InteractiveShell
 from traitlets import Type
 from traitlets.config import Config
 
-from . import display, streams
+from . import display, interrupts, streams
 
 NO_INPUT = "a run has no keyboard: put the value into the code instead of asking for it with input()"
 _HERE = os.path.dirname(os.path.abspath(__file__))
@@ -76,7 +76,12 @@ class Shell(InteractiveShell):
                 trace = trace.tb_next
             self._showtraceback(etype, value, "".join(traceback.format_exception(etype, value, trace)).rstrip())
             return
-        super().showtraceback(exc_tuple, *args, **kwargs)
+        # The agent repeats an interrupt until the cell has ended, and kills the kernel that takes too long; a first traceback may take
+        # seconds on a busy machine.
+        with interrupts.dropped():
+            if interrupts.was_raised() and display.run.id is not None:
+                streams.send({"type": "ending", "id": display.run.id})
+            super().showtraceback(exc_tuple, *args, **kwargs)
 
     # Processes: !cmd, x = !cmd, %%bash
 
