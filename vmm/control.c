@@ -11,9 +11,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "folder.h"
+
 int vial_control_init(struct vial_control *control, struct vial_machine *machine, int listen_fd)
 {
-	*control = (struct vial_control){ .listen_fd = listen_fd, .connection_fd = -1, .machine = machine, .writer_fd = -1 };
+	*control = (struct vial_control){ .listen_fd = listen_fd, .connection_fd = -1, .machine = machine, .writer_fd = -1, .exit_fd = -1 };
 	return vial_wire_reader_init(&control->from_viald);
 }
 
@@ -93,7 +95,7 @@ void vial_control_refuse(struct vial_control *control, json_int_t tag, const cha
 
 static void send_state(struct vial_control *control)
 {
-	static const char *const names[] = { "starting", "running", "frozen", "exited" };
+	static const char *const names[] = { "new", "created", "running", "paused", "exited" };
 	json_t *event = json_pack("{s:s,s:s,s:i,s:s,s:i}", "event", "state", "state", names[control->phase], "epoch",
 				  control->relay.epoch, "engine", "microvm", "pid", (int)getpid());
 
@@ -181,6 +183,9 @@ void vial_control_become_child(struct vial_control *control, int listen_fd)
 		close(control->writer_fd);
 	control->writer_fd = -1;
 	control->writer_pid = 0;
+	if (control->exit_fd >= 0)
+		close(control->exit_fd);
+	control->exit_fd = -1;
 }
 
 /* ---- from viald ---- */
@@ -353,5 +358,6 @@ int vial_control_run(struct vial_control *control)
 			break;
 		serve(control, fds);
 	}
+	vial_folder_write_exit(control->exit_fd, control->end_reason, control->is_stopping);
 	return 0;
 }

@@ -19,7 +19,7 @@
 /* viald is slow: stop listening to the guest. */
 #define VIAL_CONTROL_OUT_HIGH (1024u * 1024u)
 
-enum vial_phase { VIAL_PHASE_STARTING, VIAL_PHASE_RUNNING, VIAL_PHASE_FROZEN, VIAL_PHASE_EXITED };
+enum vial_phase { VIAL_PHASE_NEW, VIAL_PHASE_CREATED, VIAL_PHASE_RUNNING, VIAL_PHASE_PAUSED, VIAL_PHASE_EXITED };
 
 struct vial_control {
 	int listen_fd;
@@ -46,7 +46,8 @@ struct vial_control {
 	/* Enters the jail after the machine is built. */
 	int (*enter_jail)(const char **out_error);
 	uint64_t started_ns, first_run_ns;
-	const char *socket_path;
+	json_t *defaults; /* of a start that does not say everything: vmm.json, or NULL */
+	int exit_fd;	  /* exit.json, or -1 */
 };
 
 int vial_control_init(struct vial_control *control, struct vial_machine *machine, int listen_fd);

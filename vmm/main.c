@@ -19,11 +19,13 @@
 
 #include "clock.h"
 #include "control.h"
+#include "folder.h"
 #include "jail.h"
 #include "probe.h"
 #include "seccomp.h"
 
 #define DEFAULT_USER 65534
+#define SOCKET_NAME "shim.sock" /* in the sandbox's folder, whatever the engine */
 
 static struct vial_machine machine;
 static struct vial_control control;
@@ -91,14 +93,26 @@ static int listen_on(const char *path)
 
 static int usage(void)
 {
-	fprintf(stderr, "usage: vial-vmm --socket PATH [--uid UID] [--gid GID] | --probe | --version\n");
+	fprintf(stderr, "usage: vial-vmm DIR | --socket PATH [--uid UID] [--gid GID] | --probe | --version\n");
 	return 2;
 }
 
-static int serve(const char *path)
+static int fail(const char *what, int result)
 {
-	int fd;
+	fprintf(stderr, "vial-vmm: %s: %s\n", what, strerror(-result));
+	return 1;
+}
 
+static int serve(const char *folder, const char *path)
+{
+	const char *error;
+	json_t *config = NULL;
+	int fd, result = folder ? vial_folder_enter(folder, &config, &error) : 0;
+
+	if (result < 0)
+		return fail(error, result);
+	if (json_object_get(config, "uid"))
+		jail = (struct vial_jail){ (uid_t)json_integer_value(json_object_get(config, "uid")), (gid_t)json_integer_value(json_object_get(config, "gid")) };
 	signal(SIGPIPE, SIG_IGN);
 	/* Snapshot writers and forks are nobody's to wait for. */
 	signal(SIGCHLD, SIG_IGN);
@@ -107,14 +121,19 @@ static int serve(const char *path)
 	start_first_thread();
 	vial_machine_init(&machine);
 	fd = listen_on(path);
-	if (fd < 0) {
-		fprintf(stderr, "vial-vmm: cannot listen on %s: %s\n", path, strerror(-fd));
-		return 1;
-	}
-	if (vial_control_init(&control, &machine, fd) < 0)
-		return 1;
+	if (fd < 0)
+		return fail("cannot listen", fd);
+	result = vial_control_init(&control, &machine, fd);
+	if (result < 0)
+		return fail("cannot start", result);
 	control.started_ns = vial_clock_ns();
 	control.enter_jail = enter_jail;
+	control.defaults = config;
+	if (folder) {
+		control.exit_fd = vial_folder_announce();
+		if (control.exit_fd < 0)
+			return fail("cannot announce", control.exit_fd);
+	}
 	return vial_control_run(&control);
 }
 
@@ -125,7 +144,7 @@ int main(int argc, char **argv)
 		{ "gid", required_argument, NULL, 'g' },    { "probe", no_argument, NULL, 'p' },
 		{ "version", no_argument, NULL, 'v' },	    { NULL, 0, NULL, 0 },
 	};
-	const char *path = NULL;
+	const char *path = NULL, *folder = NULL;
 	int option;
 
 	while ((option = getopt_long(argc, argv, "", options, NULL)) >= 0) {
@@ -148,10 +167,14 @@ int main(int argc, char **argv)
 			return usage();
 		}
 	}
+	if (!path && optind + 1 == argc) {
+		folder = argv[optind++];
+		path = SOCKET_NAME;
+	}
 	if (!path || optind != argc)
 		return usage();
 	/* Nothing of viald's comes along but standard error, where our log goes. */
 	close_range(3, ~0u, 0);
 	clearenv();
-	return serve(path);
+	return serve(folder, path);
 }

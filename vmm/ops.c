@@ -8,13 +8,14 @@
 
 #include "clock.h"
 #include "control.h"
+#include "folder.h"
 #include "fork.h"
 #include "hotset.h"
 #include "snapshot.h"
 
 static bool is_alive(const struct vial_control *control)
 {
-	return control->phase == VIAL_PHASE_RUNNING || control->phase == VIAL_PHASE_FROZEN;
+	return control->phase == VIAL_PHASE_RUNNING || control->phase == VIAL_PHASE_PAUSED;
 }
 
 static void resume(struct vial_control *control)
@@ -37,6 +38,27 @@ static int build(struct vial_control *control, const struct vial_config *config,
 	return result;
 }
 
+/* What vmm.json says, overlaid with the request; "image" is a folder with a snapshot. A new reference. */
+static json_t *complete(const struct vial_control *control, json_t *request)
+{
+	json_t *config = control->defaults ? json_deep_copy(control->defaults) : json_object();
+	const char *image = json_string_value(json_object_get(request, "image"));
+
+	json_object_update(config, request);
+	if (image)
+		vial_folder_use_image(config, image);
+	return config;
+}
+
+/* Engines with something to prepare do it here; building a machine takes no longer than asking for it. */
+static void op_create(struct vial_control *control, json_t *request, json_int_t tag)
+{
+	(void)request;
+	if (control->phase == VIAL_PHASE_NEW)
+		vial_control_set_phase(control, VIAL_PHASE_CREATED);
+	vial_control_answer(control, tag, NULL);
+}
+
 static void op_start(struct vial_control *control, json_t *request, json_int_t tag)
 {
 	struct vial_config config;
@@ -45,11 +67,14 @@ static void op_start(struct vial_control *control, json_t *request, json_int_t t
 	uint16_t epoch = 0;
 	int result;
 
-	if (control->has_relay || control->phase != VIAL_PHASE_STARTING) {
+	if (control->has_relay || control->phase > VIAL_PHASE_CREATED) {
 		vial_control_refuse(control, tag, "already started", 0);
 		return;
 	}
-	if (vial_config_parse(request, &config, &error) < 0) {
+	request = complete(control, request);
+	result = vial_config_parse(request, &config, &error);
+	json_decref(request);
+	if (result < 0) {
 		vial_control_refuse(control, tag, error, 0);
 		return;
 	}
@@ -74,7 +99,7 @@ static void op_start(struct vial_control *control, json_t *request, json_int_t t
 	if (config.runs)
 		resume(control);
 	else
-		vial_control_set_phase(control, VIAL_PHASE_FROZEN);
+		vial_control_set_phase(control, VIAL_PHASE_PAUSED);
 	vial_config_clear(&config);
 }
 
@@ -87,7 +112,7 @@ static void op_pause(struct vial_control *control, json_t *request, json_int_t t
 		vial_control_refuse(control, tag, "the machine does not stop", result);
 		return;
 	}
-	vial_control_set_phase(control, VIAL_PHASE_FROZEN);
+	vial_control_set_phase(control, VIAL_PHASE_PAUSED);
 	vial_control_answer(control, tag, NULL);
 }
 
@@ -176,7 +201,7 @@ static int begin_snapshot(struct vial_control *control, const struct vial_snapsh
 static void op_snapshot(struct vial_control *control, json_t *request, json_int_t tag)
 {
 	unsigned disks = vial_machine_writable_disks(control->machine);
-	bool resumes = json_is_true(json_object_get(request, "resume")), was_running = control->machine->is_running;
+	bool resumes = json_is_true(json_object_get(request, "resume")) || json_is_true(json_object_get(request, "leave_running")), was_running = control->machine->is_running;
 	int fds[2 + 2 * VIAL_MAX_DISKS];
 	unsigned expected = 2 + disks + (resumes ? disks : 0);
 	struct vial_snapshot_fds targets;
@@ -200,7 +225,7 @@ static void op_snapshot(struct vial_control *control, json_t *request, json_int_
 		if (was_running)
 			vial_machine_resume(control->machine);
 	}
-	vial_control_set_phase(control, control->machine->is_running ? VIAL_PHASE_RUNNING : VIAL_PHASE_FROZEN);
+	vial_control_set_phase(control, control->machine->is_running ? VIAL_PHASE_RUNNING : VIAL_PHASE_PAUSED);
 	if (result < 0)
 		vial_control_refuse(control, tag, "the machine cannot be saved", result);
 	else
@@ -237,7 +262,7 @@ static void become_child(struct vial_control *control, const struct vial_state_w
 		fprintf(stderr, "vial-vmm: fork: %s: %s\n", error, strerror(-result));
 		_exit(1);
 	}
-	control->phase = VIAL_PHASE_FROZEN;
+	control->phase = VIAL_PHASE_PAUSED;
 	if (runs)
 		resume(control);
 }
@@ -386,8 +411,16 @@ static const struct {
 	void (*run)(struct vial_control *control, json_t *request, json_int_t tag);
 	bool needs_machine;
 } ops[] = {
-	{ "start", op_start, false },	{ "pause", op_pause, true }, { "resume", op_resume, true }, { "snapshot", op_snapshot, true },
-	{ "fork", op_fork, true },	{ "stats", op_stats, true }, { "hotset", op_hotset, true }, { "stop", op_stop, false },
+	{ "create", op_create, false },
+	{ "start", op_start, false },
+	{ "pause", op_pause, true },
+	{ "resume", op_resume, true },
+	{ "snapshot", op_snapshot, true },
+	{ "checkpoint", op_snapshot, true }, /* by its name in the engine seam, with leave_running for resume */
+	{ "fork", op_fork, true },
+	{ "stats", op_stats, true },
+	{ "hotset", op_hotset, true },
+	{ "stop", op_stop, false },
 };
 
 void vial_control_dispatch(struct vial_control *control, const uint8_t *payload, size_t length)
