@@ -66,6 +66,8 @@ VialSandbox *vial_sandbox_new(VialApp *app, const char *id)
 
 void vial_sandbox_set_state(VialSandbox *sandbox, VialState state, const char *reason)
 {
+	g_autofree char *old = NULL;
+
 	if (!vial_state_may_follow(sandbox->state, state)) {
 		vial_log_error("sandbox", "a transition that the table forbids was refused", "sandbox_id", sandbox->id, "from",
 		               vial_state_name(sandbox->state), "to", vial_state_name(state));
@@ -74,8 +76,10 @@ void vial_sandbox_set_state(VialSandbox *sandbox, VialState state, const char *r
 	vial_log_info("sandbox", "state changed", "sandbox_id", sandbox->id, "from", vial_state_name(sandbox->state), "to",
 	              vial_state_name(state));
 	sandbox->state = state;
-	g_free(sandbox->reason);
+	/* `reason` may be the sandbox's own. */
+	old = sandbox->reason;
 	sandbox->reason = g_strdup(reason);
+	reason = sandbox->reason;
 	vial_journal_add_event(sandbox->journal, "the sandbox is %s%s%s", vial_state_name(state), reason ? ": " : "", reason ? reason : "");
 	if (state == VIAL_STATE_DELETED || state == VIAL_STATE_FAILED)
 		vial_journal_close(sandbox->journal);
