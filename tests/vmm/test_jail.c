@@ -119,12 +119,13 @@ static void *vcpu_thread(void *argument)
 
 static void read_in_a_vcpu_thread(void)
 {
+	static int reads;
 	pthread_t thread;
 
 	pthread_create(&thread, NULL, vcpu_thread, NULL);
 	pthread_join(thread, NULL);
 	enter();
-	pthread_create(&thread, NULL, vcpu_thread, vcpu_thread);
+	pthread_create(&thread, NULL, vcpu_thread, &reads);
 	pthread_join(thread, NULL);
 }
 
