@@ -208,6 +208,34 @@ def test_forks_run_and_outlive_their_parent(machine, directory):
         assert not os.path.exists(f"/proc/{pid}"), "nothing is left"
 
 
+def test_a_parked_template_is_forked_for_every_create(directory):
+    vmm = Vmm(PROGRAM, directory, "t")
+    wire = vmm.connect()
+    base = os.path.join(directory, "disk")
+    with open(base, "wb") as file:
+        file.truncate(1 << 20)
+    assert wire.host("start", kernel=kernel(os.path.join(directory, "kernel")), memory_mb=64, overlay_dir=directory, run=False,
+                     disks=[{"image": base, "writable": True}])["ok"]
+    for i in range(20):
+        path = os.path.join(directory, f"c{i}.sock")
+        server = listener(path)
+        fds = [unnamed(directory), server.fileno(), unnamed(directory)]
+        assert wire.host("fork", fds=fds, count=1)["ok"]
+        for fd in fds:
+            if fd != server.fileno():
+                os.close(fd)
+        server.close()
+        child = Connection(path)
+        assert child.state("running")
+        deadline = time.monotonic() + 10
+        while exits(child) == 0:
+            assert time.monotonic() < deadline
+        assert child.host("stop")["ok"]
+    assert exits(wire) == 0, "the template itself never ran"
+    assert len(os.listdir(f"/proc/{vmm.process.pid}/fd")) < 40, "and gathers no descriptors"
+    assert wire.host("stop")["ok"] and vmm.process.wait(10) == 0
+
+
 def test_folder_mode_is_what_viald_starts(directory):
     base = os.path.join(directory, "disk")
     with open(base, "wb") as file:
