@@ -121,6 +121,12 @@ static void check_kernel_file(json_t *checks, const char *name, const char *path
 	add_check(checks, name, strstr(text, good) != NULL, detail, advice);
 }
 
+/* The last check only says what could be better: its failure is none of the host's. */
+static void mark_optional(json_t *checks)
+{
+	json_object_set_new(json_array_get(checks, json_array_size(checks) - 1), "needed", json_false());
+}
+
 json_t *vial_doctor(const VialConfig *config)
 {
 	json_t *checks = json_array();
@@ -134,6 +140,7 @@ json_t *vial_doctor(const VialConfig *config)
 	check_disk(checks, config);
 	has_microvm = microvm_works(config, &kvm);
 	add_check(checks, "microvm", has_microvm, kvm ? kvm : "usable", "not needed: gVisor is used instead");
+	mark_optional(checks);
 	check_kernel_file(checks, "ksm", "/sys/kernel/mm/ksm/run", "0",
 	                  "turn kernel same-page merging off: it leaks between tenants what pages they have in common");
 	check_kernel_file(checks, "smt", "/sys/devices/system/cpu/smt/active", "0",
