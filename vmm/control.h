@@ -42,7 +42,6 @@ struct vial_control {
 	pid_t writer_pid;
 	int writer_fd;
 	json_int_t writer_tag;
-	bool writer_resumed;
 	/* Enters the jail after the machine is built. */
 	int (*enter_jail)(const char **out_error);
 	uint64_t started_ns, first_run_ns;
