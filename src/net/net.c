@@ -101,7 +101,7 @@ net_unref(VialNet *net)
 typedef struct {
 	VialNet *net;
 	VialWiring wiring;
-	VialNft *nft; /* freed last: closing it waits while rules are being destroyed */
+	VialNft *nft;
 } RemoveJob;
 
 static void
@@ -110,6 +110,7 @@ remove_work(gpointer data)
 	RemoveJob *job = data;
 
 	vial_wiring_remove(&job->wiring);
+	vial_nft_free(job->nft);
 }
 
 static void stock_up(VialNet *net);
@@ -121,7 +122,6 @@ remove_done(gpointer data)
 
 	job->net->removing--;
 	stock_up(job->net);
-	vial_nft_free(job->nft);
 	vial_wiring_clear(&job->wiring);
 	net_unref(job->net);
 	g_free(job);
