@@ -23,8 +23,8 @@ def net():
 
 @pytest.fixture(scope="session")
 def backend(net, tmp_path_factory):
-    if "VIAL_NET_API" in os.environ:
-        backend = backends.ApiBackend(os.environ["VIAL_NET_API"], os.environ["VIAL_NET_KEY"])
+    if os.environ.get("VIAL_NET_BACKEND") == "viald":
+        backend = backends.VialdBackend(net, str(tmp_path_factory.mktemp("data")))
     else:
         backend = backends.DriverBackend(net, str(tmp_path_factory.mktemp("data")))
     yield backend

@@ -213,6 +213,12 @@ def test_vialds_port_and_the_hosts_services(sandbox):
     assert not any(g["ok"] for g in got)
 
 
+def test_vialds_port_stays_shut_where_the_host_is_allowed(sandbox, backend):
+    if not isinstance(backend, DriverBackend):
+        pytest.skip("the driver says that 7777 is viald's port")
+    assert [g["ok"] for g in sandbox(filtered([HOST_V4])).try_all([tcp(HOST_V4), tcp(HOST_V4, 7777)])] == [True, False]
+
+
 def test_names_over_another_transport(sandbox):
     """DNS tunnelling by any door but ours: other servers, other ports, TCP, DoT, DoH, IPv6."""
     box = sandbox(filtered(["example.com"]))
