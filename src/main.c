@@ -168,6 +168,7 @@ static gboolean start_server(Daemon *daemon, GError **error)
 	const VialConfig *config = app->config;
 	VialServerConfig server = {
 		.listen = config->listen,
+		.allow_public = config->allow_public,
 		.tls_cert_file = *config->tls_cert ? config->tls_cert : NULL,
 		.tls_key_file = *config->tls_key ? config->tls_key : NULL,
 		.authenticate = authenticate,
