@@ -348,8 +348,6 @@ download(Copy *copy, const char *remote, const char *destination, gboolean is_in
 		return vial_transfer_download(&copy->transfer, remote, size, STDOUT_FILENO, error);
 	}
 	g_autofree char *name = final_name(remote);
-	if (!is_dir && !*name)
-		name = g_strdup("file");
 	g_autofree char *target = is_into ? join(destination, name) : g_strdup(destination);
 	if (is_dir)
 		return download_tree(copy, remote, target, error);
