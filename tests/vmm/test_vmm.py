@@ -19,6 +19,7 @@ sys.path.insert(0, os.path.join(ROOT, "tests", "lab"))
 from wire import HOST, OPEN, Connection, Gone, Vmm, listener, unnamed  # noqa: E402
 
 PROGRAM = os.path.join(os.environ.get("VIAL_BUILD", os.path.join(ROOT, "build")), "vial-vmm")
+PREFIX = f"/tmp/vmm-{os.getpid()}-"
 # 1: inc %rbx; mov %rbx, 0x300000; out %al, $0x80; jmp 1b
 COUNT = bytes.fromhex("4831db 48ffc3 48891c2500003000 e680 ebf1")
 
@@ -41,9 +42,23 @@ def kernel(path):
     return path
 
 
+@pytest.fixture(autouse=True)
+def nothing_is_left():
+    """Whatever a test forgot, forks too, is gone before the next one."""
+    yield
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open(f"/proc/{pid}/cmdline", "rb") as file:
+                arguments = file.read().split(b"\0")
+            if arguments[0] == PROGRAM.encode() and any(part.startswith(PREFIX.encode()) for part in arguments):
+                os.kill(int(pid), signal.SIGKILL)
+        except (FileNotFoundError, ProcessLookupError):
+            pass
+
+
 @pytest.fixture
 def directory(tmp_path):
-    path = f"/tmp/vmm-{os.getpid()}-{time.monotonic_ns()}"  # short: socket names have 108 bytes
+    path = PREFIX + str(time.monotonic_ns())  # short: socket names have 108 bytes
     os.mkdir(path, 0o700)
     yield path
     subprocess.run(["rm", "-rf", path])
