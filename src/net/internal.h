@@ -14,6 +14,7 @@ typedef struct VialProxy VialProxy;
 
 struct VialNet {
 	char *tag;
+	char *alias; /* of our interfaces on the host: the tag, and the data directory for people */
 	VialNetLimits limits;
 	guint prepared_wanted;
 	guint max_slots;
@@ -38,6 +39,7 @@ struct VialNetSlot {
 	VialWiring wiring;
 	char *netns_path;
 	char *label;
+	int host_index; /* of the host's end of the link */
 	int gate_fd;
 	VialNft *nft;
 	VialNetLimits limits;

@@ -93,6 +93,7 @@ net_unref(VialNet *net)
 	g_clear_pointer(&net->host.addresses, g_array_unref);
 	g_clear_pointer(&net->held, g_hash_table_unref);
 	g_free(net->tag);
+	g_free(net->alias);
 	g_free(net);
 }
 
@@ -150,6 +151,7 @@ slot_new(VialNet *net, VialWiring *wiring)
 	slot->net = net;
 	slot->wiring = *wiring;
 	memset(wiring, 0, sizeof(*wiring));
+	slot->host_index = vial_wiring_host_index(&slot->wiring);
 	slot->netns_path = g_build_filename(VIAL_NETNS_DIR, slot->wiring.name, NULL);
 	slot->gate_fd = -1;
 	slot->limits = net->limits;
@@ -225,7 +227,8 @@ build_work(gpointer data)
 	BuildJob *job = data;
 
 	job->is_built =
-		vial_wiring_build(&job->wiring, job->net->tag, job->first_number, job->mtu, job->rate, &job->error);
+		vial_wiring_build(&job->wiring, job->net->tag, job->net->alias, job->first_number, job->mtu, job->rate,
+	                          &job->error);
 }
 
 static gboolean
@@ -328,6 +331,7 @@ vial_net_new(const VialNetConfig *config, GError **error)
 
 	net->ref_count = 1;
 	net->tag = tag_of(config->data_dir);
+	net->alias = g_strdup_printf("vial:%s %.200s", net->tag, config->data_dir);
 	net->limits = limits_resolve(&config->limits, &defaults);
 	net->prepared_wanted = config->prepared_slots ? config->prepared_slots : DEFAULT_PREPARED;
 	net->max_slots = config->max_slots ? config->max_slots : DEFAULT_MAX_SLOTS;
@@ -335,7 +339,7 @@ vial_net_new(const VialNetConfig *config, GError **error)
 	/* Two daemons that start at different places seldom meet; when they do, the interface's name decides. */
 	net->next_number = (guint)g_random_int_range(0, VIAL_SLOT_NUMBERS);
 	g_queue_init(&net->prepared);
-	if (!vial_netns_init(error) || !vial_host_prepare(&net->host, error) ||
+	if (!vial_netns_init(error) || !vial_host_refresh(&net->host, error) ||
 	    !raise_host_wall(net, config->sealed_ports, error)) {
 		vial_net_free(net);
 		return NULL;
@@ -449,7 +453,8 @@ take_prepared(VialNet *net, GError **error)
 		vial_fail(error, VIAL_ERROR_QUOTA, "all %u network slots are in use", net->max_slots);
 		return NULL;
 	}
-	if (!vial_wiring_build(&wiring, net->tag, take_number(net), net->host.mtu, bytes_per_second(&net->limits), error))
+	if (!vial_wiring_build(&wiring, net->tag, net->alias, take_number(net), net->host.mtu, bytes_per_second(&net->limits),
+	                       error))
 		return NULL;
 	return slot_open(net, &wiring, error);
 }
@@ -497,6 +502,7 @@ adopt_rules(VialNetSlot *slot, const VialNetPolicy *policy, GError **error)
 	if (has_rules_of(slot, policy)) {
 		vial_net_policy_unref(slot->policy);
 		slot->policy = vial_net_policy_ref(policy);
+		slot->host_open = vial_slot_wanted_host(slot, policy);
 		return vial_slot_open(slot, error);
 	}
 	/* Another policy, or another version's rules: all anew, then the connections that do not fit it end. */

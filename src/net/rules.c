@@ -419,11 +419,11 @@ vial_rules_pin(GString *out, const VialNetPolicy *policy, const char *name, cons
  * text twice changes nothing.
  */
 static const char host_chains[] =
-	" set open4 {\n"
-	"  type ifname . ipv4_addr\n"
+	" set named4 {\n"
+	"  type iface_index . ipv4_addr\n"
 	" }\n"
-	" set open6 {\n"
-	"  type ifname . ipv6_addr\n"
+	" set named6 {\n"
+	"  type iface_index . ipv6_addr\n"
 	" }\n"
 	" set sealed_ports {\n"
 	"  type inet_service\n"
@@ -434,8 +434,8 @@ static const char host_chains[] =
 	"  meta l4proto icmpv6 icmpv6 type { nd-neighbor-solicit, nd-neighbor-advert } accept\n"
 	"  ct state established,related accept\n"
 	"  tcp dport @sealed_ports reject with icmpx no-route\n"
-	"  iifname . ip daddr @open4 accept\n"
-	"  iifname . ip6 daddr @open6 accept\n"
+	"  iif . ip daddr @named4 accept\n"
+	"  iif . ip6 daddr @named6 accept\n"
 	"  meta l4proto tcp reject with icmpx no-route\n"
 	"  reject with icmpx port-unreachable\n"
 	" }\n"
@@ -471,11 +471,11 @@ vial_rules_host(GString *out, const guint16 *sealed_ports)
 }
 
 void
-vial_rules_host_open(GString *out, const char *interface, const VialAddress *address, gboolean is_open)
+vial_rules_host_open(GString *out, int interface_index, const VialAddress *address, gboolean is_open)
 {
 	char text[VIAL_ADDRESS_TEXT_SIZE];
 
 	vial_address_format(address, text);
-	g_string_append_printf(out, "%s element inet vial_host open%d { \"%s\" . %s }\n", is_open ? "add" : "delete",
-	                       address->family == AF_INET ? 4 : 6, interface, text);
+	g_string_append_printf(out, "%s element inet vial_host named%d { %d . %s }\n", is_open ? "add" : "delete",
+	                       address->family == AF_INET ? 4 : 6, interface_index, text);
 }

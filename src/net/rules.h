@@ -50,5 +50,8 @@ void vial_rules_pin(GString *out, const VialNetPolicy *policy, const char *name,
 
 /* The host's own table: what sandboxes may do to the host (nothing) and how their traffic leaves. */
 void vial_rules_host(GString *out, const guint16 *sealed_ports);
-/* Opens or closes the host's own address to the slot behind `interface`. */
-void vial_rules_host_open(GString *out, const char *interface, const VialAddress *address, gboolean is_open);
+/*
+ * Opens or closes the host's own address to the slot behind that interface. By index: it is never given again while the
+ * machine is up, so that what a crash leaves in the set can do no harm to a later slot of the same name.
+ */
+void vial_rules_host_open(GString *out, int interface_index, const VialAddress *address, gboolean is_open);

@@ -28,7 +28,7 @@
 /* How long an answered address stays open beyond its TTL: programs resolve first and connect later. */
 #define PIN_MIN_SECONDS 60
 #define PIN_EXTRA_SECONDS 60
-#define HOST_ADDRESSES_MS 5000
+#define HOST_ADDRESSES_MS 10000
 #define LISTEN_BACKLOG 256
 
 gboolean
@@ -319,8 +319,9 @@ keeps(const VialConnection *connection, gpointer data)
 	return verdict.allowed && verdict.by == VIAL_NET_BY_RANGE;
 }
 
+/* The host's addresses and its ways out come and go while we run. */
 static void
-refresh_host_addresses(VialNet *net)
+refresh_host(VialNet *net)
 {
 	gint64 now_ms = vial_time_monotonic_ms();
 	g_autoptr(GError) error = NULL;
@@ -328,13 +329,13 @@ refresh_host_addresses(VialNet *net)
 	if (net->host_addresses_ms && now_ms - net->host_addresses_ms < HOST_ADDRESSES_MS)
 		return;
 	net->host_addresses_ms = now_ms;
-	if (!vial_host_addresses(net->host.addresses, &error))
-		vial_log_warning("net", "the host's addresses could not be read", "error", error->message);
+	if (!vial_host_refresh(&net->host, &error))
+		vial_log_warning("net", "the host's network could not be read", "error", error->message);
 }
 
-/* The host's wall opens for host addresses that the policy names; R's own rules see to the ports. */
-static GArray *
-wanted_host_addresses(VialNetSlot *slot, const VialNetPolicy *policy)
+/* The host's wall opens for host addresses that the policy names; the gate's rules see to the ports. */
+GArray *
+vial_slot_wanted_host(VialNetSlot *slot, const VialNetPolicy *policy)
 {
 	GArray *wanted = g_array_new(FALSE, FALSE, sizeof(VialAddress));
 
@@ -357,9 +358,9 @@ vial_slot_open_host(VialNetSlot *slot, GArray *addresses, gboolean is_open, GErr
 		const VialAddress *address = &g_array_index(addresses, VialAddress, i);
 
 		/* Added first so that a removal never meets an absent element. */
-		vial_rules_host_open(commands, slot->wiring.host_interface, address, TRUE);
+		vial_rules_host_open(commands, slot->host_index, address, TRUE);
 		if (!is_open)
-			vial_rules_host_open(commands, slot->wiring.host_interface, address, FALSE);
+			vial_rules_host_open(commands, slot->host_index, address, FALSE);
 	}
 	return !commands->len || vial_nft_run(slot->net->host_nft, commands->str, error);
 }
@@ -376,11 +377,11 @@ vial_slot_apply(VialNetSlot *slot, const VialNetPolicy *policy, const char *pref
 	gboolean is_known = slot->policy_hash[0] && !prefix;
 	char hash[17];
 
-	refresh_host_addresses(slot->net);
+	refresh_host(slot->net);
 	vial_slot_policy_hash(policy, hash);
 	vial_rules_policy(commands, policy, slot->net->host.addresses, hash, is_known ? slot->policy_hash : NULL);
 	vial_answers_each(slot->answers, NULL, again.now_ms, repin, &again);
-	host_open = wanted_host_addresses(slot, policy);
+	host_open = vial_slot_wanted_host(slot, policy);
 	if (!vial_slot_open_host(slot, host_open, TRUE, error) || !vial_nft_run(slot->nft, commands->str, error))
 		return FALSE;
 	g_strlcpy(slot->policy_hash, hash, sizeof(slot->policy_hash));

@@ -19,7 +19,6 @@
 
 #define UPLINK_MAC "02:76:69:61:6c:03"
 #define HOST_MAC "02:76:69:61:6c:04"
-#define ALIAS_PREFIX "vial:"
 
 void
 vial_wiring_clear(VialWiring *wiring)
@@ -207,10 +206,9 @@ setup_gate(int gate_fd, const UplinkAddresses *uplink, guint64 bytes_per_second,
 }
 
 static gboolean
-setup_host(const char *interface, const char *tag, const UplinkAddresses *uplink, GError **error)
+setup_host(const char *interface, const char *alias, const UplinkAddresses *uplink, GError **error)
 {
 	g_autoptr(VialNetlink) netlink = vial_netlink_open(vial_netns_home(), error);
-	g_autofree char *alias = g_strconcat(ALIAS_PREFIX, tag, NULL);
 	g_autofree char *forwarding = g_strdup_printf("ipv4/conf/%s/forwarding", interface);
 	g_autofree char *router_advertisements = g_strdup_printf("ipv6/conf/%s/accept_ra", interface);
 	int index;
@@ -257,7 +255,7 @@ add_inner(VialNetlink *gate, int guest_fd, GError **error)
 
 /* The slot under exactly this number. VIAL_ERROR_CONFLICT: somebody has it. */
 static gboolean
-build_number(VialWiring *wiring, const char *tag, guint mtu, guint64 bytes_per_second, GError **error)
+build_number(VialWiring *wiring, const char *alias, guint mtu, guint64 bytes_per_second, GError **error)
 {
 	vial_autofd int gate_fd = vial_netns_create(wiring->gate_name, error);
 	vial_autofd int guest_fd = -1;
@@ -276,18 +274,18 @@ build_number(VialWiring *wiring, const char *tag, guint mtu, guint64 bytes_per_s
 	return guest_fd >= 0 && apply_sysctls(guest_fd, guest_sysctls, G_N_ELEMENTS(guest_sysctls), error) &&
 	       add_inner(gate, guest_fd, error) && setup_guest(guest_fd, error) &&
 	       setup_gate(gate_fd, &uplink, bytes_per_second, error) &&
-	       setup_host(wiring->host_interface, tag, &uplink, error);
+	       setup_host(wiring->host_interface, alias, &uplink, error);
 }
 
 gboolean
-vial_wiring_build(VialWiring *wiring, const char *tag, guint first_number, guint mtu, guint64 bytes_per_second,
-                  GError **error)
+vial_wiring_build(VialWiring *wiring, const char *tag, const char *alias, guint first_number, guint mtu,
+                  guint64 bytes_per_second, GError **error)
 {
 	for (guint i = 0; i < VIAL_SLOT_NUMBERS; i++) {
 		g_autoptr(GError) problem = NULL;
 
 		vial_wiring_name(wiring, tag, (first_number + i) % VIAL_SLOT_NUMBERS);
-		if (build_number(wiring, tag, mtu, bytes_per_second, &problem))
+		if (build_number(wiring, alias, mtu, bytes_per_second, &problem))
 			return TRUE;
 
 		gboolean is_taken = g_error_matches(problem, VIAL_ERROR, VIAL_ERROR_CONFLICT);
@@ -392,10 +390,12 @@ static void
 list_link(int index, const char *name, const char *alias, guint mtu, gpointer data)
 {
 	Listing *listing = data;
+	gsize tag_bytes = strlen(listing->tag);
 	guint64 number;
 
-	if (g_str_has_prefix(name, VIAL_HOST_PREFIX) && alias && g_str_has_prefix(alias, ALIAS_PREFIX) &&
-	    strcmp(alias + strlen(ALIAS_PREFIX), listing->tag) == 0 &&
+	/* "vial:<tag> <data directory>" */
+	if (g_str_has_prefix(name, VIAL_HOST_PREFIX) && alias && g_str_has_prefix(alias, "vial:") &&
+	    strncmp(alias + 5, listing->tag, tag_bytes) == 0 && (!alias[5 + tag_bytes] || alias[5 + tag_bytes] == ' ') &&
 	    g_ascii_string_to_unsigned(name + strlen(VIAL_HOST_PREFIX), 16, 0, VIAL_SLOT_NUMBERS - 1, &number, NULL))
 		g_hash_table_add(listing->numbers, GUINT_TO_POINTER((guint)number + 1));
 }
@@ -496,16 +496,7 @@ collect_address(int index, const VialAddress *address, gpointer data)
 }
 
 gboolean
-vial_host_addresses(GArray *out_addresses, GError **error)
-{
-	g_autoptr(VialNetlink) netlink = vial_netlink_open(vial_netns_home(), error);
-
-	g_array_set_size(out_addresses, 0);
-	return netlink && vial_netlink_each_address(netlink, collect_address, out_addresses, error);
-}
-
-gboolean
-vial_host_prepare(VialHostFacts *out, GError **error)
+vial_host_refresh(VialHostFacts *facts, GError **error)
 {
 	g_autoptr(VialNetlink) netlink = vial_netlink_open(vial_netns_home(), error);
 	g_autoptr(GArray) list = g_array_new(FALSE, FALSE, sizeof(Way));
@@ -516,7 +507,17 @@ vial_host_prepare(VialHostFacts *out, GError **error)
 		return FALSE;
 	if (ways.has_v6_way && !sysctl_is("ipv6/conf/all/forwarding", "1") && sysctl("ipv6/conf/all/forwarding", "1"))
 		vial_log_info("net", "let the host forward IPv6");
-	out->mtu = MAX(ways.mtu, 1280);
-	out->addresses = g_array_new(FALSE, FALSE, sizeof(VialAddress));
-	return vial_host_addresses(out->addresses, error);
+	facts->mtu = MAX(ways.mtu, 1280);
+	if (!facts->addresses)
+		facts->addresses = g_array_new(FALSE, FALSE, sizeof(VialAddress));
+	g_array_set_size(facts->addresses, 0);
+	return vial_netlink_each_address(netlink, collect_address, facts->addresses, error);
+}
+
+int
+vial_wiring_host_index(const VialWiring *wiring)
+{
+	g_autoptr(VialNetlink) netlink = vial_netlink_open(vial_netns_home(), NULL);
+
+	return netlink ? vial_netlink_index(netlink, wiring->host_interface) : 0;
 }

@@ -25,8 +25,10 @@ void vial_wiring_name(VialWiring *wiring, const char *tag, guint number);
 gboolean vial_wiring_parse(VialWiring *wiring, const char *tag, const char *name);
 
 /* Makes everything under the first free number from wiring->number on; leaves nothing behind on failure. */
-gboolean vial_wiring_build(VialWiring *wiring, const char *tag, guint first_number, guint mtu, guint64 bytes_per_second,
-                           GError **error);
+gboolean vial_wiring_build(VialWiring *wiring, const char *tag, const char *alias, guint first_number, guint mtu,
+                           guint64 bytes_per_second, GError **error);
+/* The index of the host's end; 0 when it is gone. */
+int vial_wiring_host_index(const VialWiring *wiring);
 /* Removes whatever is there. */
 void vial_wiring_remove(const VialWiring *wiring);
 gboolean vial_wiring_set_rate(int gate_fd, guint64 bytes_per_second, GError **error);
@@ -42,6 +44,5 @@ typedef struct {
 	GArray *addresses; /* the host's own, VialAddress */
 } VialHostFacts;
 
-/* Looks around; and lets the host forward, where it does not yet. */
-gboolean vial_host_prepare(VialHostFacts *out, GError **error);
-gboolean vial_host_addresses(GArray *out_addresses, GError **error);
+/* Looks around, and lets the host forward where it does not yet. *facts starts as zeros. */
+gboolean vial_host_refresh(VialHostFacts *facts, GError **error);

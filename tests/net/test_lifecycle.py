@@ -9,7 +9,7 @@ import pytest
 
 from backend import DriverBackend, Refused
 from cases import ALL, OPEN, filtered, http, https, query, resolve, tcp, udp
-from internet import EXAMPLE, EXAMPLE6, OTHER, TEN
+from internet import EXAMPLE, EXAMPLE6, HOST_V4, OTHER, TEN
 
 DISABLED = {"mode": "disabled"}
 
@@ -210,6 +210,22 @@ def test_adoption_with_another_policy_puts_it_in_force(own):
     assert cut_after(held, start) < 1
     assert [r["ok"] for r in again.try_all([tcp(EXAMPLE), tcp(OTHER)])] == [True, False]
     again.close()
+
+
+def test_the_hosts_wall_follows_adoption_and_release(own, net):
+    backend = own()
+    policy = filtered([HOST_V4])
+    box = backend.create(policy)
+    assert box.try_one(**tcp(HOST_V4))["ok"]
+    backend.kill()
+    backend.start(sweep=False)
+    again = backend.adopt(box.slot, policy)
+    assert again.try_one(**tcp(HOST_V4))["ok"]
+    again.set_policy(OPEN)
+    assert not again.try_one(**tcp(HOST_V4))["ok"]
+    again.close()
+    wall = net.in_host("nft", "list", "set", "inet", "vial_host", "named4").stdout
+    assert "elements" not in wall, wall
 
 
 def test_nothing_is_left_behind(own, net):
