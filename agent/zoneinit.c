@@ -413,6 +413,8 @@ int vial_zone_init_main(void)
 	struct pollfd socket = { .fd = VIAL_ZONE_SOCKET_FD, .events = POLLIN };
 	sigset_t blocked, open_mask;
 
+	/* It had to survive our own exec, but no program that we start may speak in our name, or take what is meant for us. */
+	fcntl(VIAL_ZONE_SOCKET_FD, F_SETFD, FD_CLOEXEC);
 	sigemptyset(&blocked);
 	sigaddset(&blocked, SIGCHLD);
 	sigprocmask(SIG_SETMASK, &blocked, NULL);

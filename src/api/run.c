@@ -8,6 +8,7 @@
 #include "api/guest.h"
 #include "api/handlers.h"
 #include "service/calls.h"
+#include "util/ansi.h"
 #include "util/json.h"
 #include "util/utf8.h"
 #include "wire/wire.h"
@@ -19,8 +20,10 @@
 
 typedef struct {
 	gboolean is_stream;
+	gboolean is_raw; /* control sequences are wanted */
 	VialOutput output[2];
 	VialUtf8 utf8[2];
+	VialAnsi ansi[2];
 	gsize unacknowledged;
 	json_t *results;
 	json_t *error; /* the agent's error event */
@@ -72,9 +75,20 @@ static void on_data(VialStream *stream, unsigned channel, GBytes *bytes, gpointe
 	}
 	text = g_string_sized_new(size);
 	vial_utf8_feed(&run->utf8[index], content, size, text);
+	if (!run->is_raw)
+		vial_ansi_strip(&run->ansi[index], text);
 	if (text->len == 0)
 		return on_drained(session->request, session);
 	send_event(session, index ? "stderr" : "stdout", json_pack("{s:s%}", "chunk", text->str, text->len));
+}
+
+/* What a model reads holds no control sequences, unless the caller asked for them. */
+static void clean_field(const Run *run, json_t *object, const char *field)
+{
+	g_autofree char *clean = run->is_raw ? NULL : vial_ansi_clean(json_string_value(json_object_get(object, field)));
+
+	if (clean)
+		json_object_set_new(object, field, json_string(clean));
 }
 
 static void take_result(VialSession *session, json_t *event)
@@ -84,6 +98,7 @@ static void take_result(VialSession *session, json_t *event)
 
 	if (!json_is_object(bundle))
 		return;
+	clean_field(run, bundle, "text/plain");
 	if (!run->is_stream) {
 		json_array_append(run->results, bundle);
 		return;
@@ -99,6 +114,9 @@ static void take_error(VialSession *session, json_t *event)
 	json_t *shown = json_pack("{s:O?, s:O?, s:O?}", "error_name", json_object_get(event, "name"), "error_value",
 	                          json_object_get(event, "value"), "error", json_object_get(event, "traceback"));
 
+	clean_field(run, shown, "error_name");
+	clean_field(run, shown, "error_value");
+	clean_field(run, shown, "error");
 	json_decref(run->error);
 	run->error = json_incref(shown);
 	if (run->is_stream)
@@ -142,8 +160,11 @@ static json_t *collected(Run *run, json_t *result)
 {
 	json_t *answer = ending(run, result);
 
-	vial_output_finish(&run->output[0]);
-	vial_output_finish(&run->output[1]);
+	for (guint i = 0; i < G_N_ELEMENTS(run->output); i++) {
+		vial_output_finish(&run->output[i]);
+		if (!run->is_raw)
+			vial_ansi_strip(&run->ansi[i], run->output[i].text);
+	}
 	json_object_set_new(answer, "stdout", json_stringn(run->output[0].text->str, run->output[0].text->len));
 	json_object_set_new(answer, "stderr", json_stringn(run->output[1].text->str, run->output[1].text->len));
 	json_object_set(answer, "results", run->results);
@@ -241,6 +262,7 @@ static void run_start(VialRequest *request, gboolean is_stream)
 	}
 	run = g_new0(Run, 1);
 	run->is_stream = is_stream;
+	run->is_raw = json_is_true(json_object_get(open, "raw_ansi"));
 	run->results = json_array();
 	vial_output_init(&run->output[0], STREAM_LIMIT_BYTES);
 	vial_output_init(&run->output[1], STREAM_LIMIT_BYTES);

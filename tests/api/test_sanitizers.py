@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A part of this suite once more, against viald and vial-shim built with AddressSanitizer and UndefinedBehaviorSanitizer.
+
+The agent stays the ordinary one: it is linked statically, which the sanitizers' run-time cannot be (see meson.build); the
+unit and fuzz tests run it sanitized. VIAL_SANITIZED_BUILD names a build folder to use; otherwise one is made and kept."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from vial import ROOT, build_dir
+
+# What touches the most code in the least time; sizes of memory and speeds are another matter under a sanitizer.
+FILES = ["test_exec.py", "test_files.py", "test_processes.py", "test_survival.py", "test_bad_input.py"]
+LEAVE_OUT = ["size", "quarter", "quick", "names_in_any", "wrong_paths", "wrong_bodies", "many_files", "wrong_request", "bad_requests", "wrong_type",
+             "for_ever", "ids_that_are_none", "many_commands", "ignores_polite", "time_to_live"]
+
+
+@pytest.fixture(scope="module")
+def sanitized():
+    """A build folder with sanitized viald and vial-shim."""
+    chosen = os.environ.get("VIAL_SANITIZED_BUILD")
+    build = Path(chosen or Path(os.environ.get("VIAL_DATA_TEST", "/var/lib/vial-test")) / "build-sanitized")
+    if not chosen:
+        if not (build / "build.ninja").exists():
+            subprocess.run(["meson", "setup", build, ROOT, "-Db_sanitize=address,undefined", "-Db_lundef=false"], check=True, capture_output=True, timeout=120)
+        subprocess.run(["ninja", "-C", build, "viald", "vial-shim"], check=True, capture_output=True, timeout=900)
+    return build
+
+
+@pytest.fixture
+def programs(sanitized, tmp_path):
+    for source in (sanitized / "viald", sanitized / "vial-shim", build_dir() / "vial-agent"):
+        shutil.copy(source, tmp_path / source.name)
+    (tmp_path / "kernels").symlink_to(ROOT / "guest/kernels")
+    return tmp_path
+
+
+@pytest.mark.timeout(1200)
+def test_the_sanitizers_find_nothing(programs):
+    reports = programs / "reports"
+    reports.mkdir()
+    options = f"log_path={reports}/report:exitcode=99:print_stacktrace=1:detect_leaks=1"
+    environment = {**os.environ, "VIAL_BUILD_DIR": str(programs), "VIAL_BUILD": str(programs), "VIAL_TEST_SLOWNESS": "4", "ASAN_OPTIONS": options,
+                   "UBSAN_OPTIONS": options, "LSAN_OPTIONS": f"suppressions={Path(__file__).with_name('lsan.supp')}:print_suppressions=0"}
+    done = subprocess.run([sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-q", "--tb=short", "--timeout", "240",
+                           "-k", " and ".join(f"not {word}" for word in LEAVE_OUT), *[str(Path(__file__).with_name(name)) for name in FILES]],
+                          env=environment, capture_output=True, text=True, timeout=1100)
+    found = "\n".join(path.read_text(errors="replace")[:6000] for path in sorted(reports.iterdir())[:5])
+    assert not found, found
+    assert done.returncode == 0, done.stdout[-6000:]
