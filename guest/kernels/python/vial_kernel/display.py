@@ -8,6 +8,7 @@ MAX_BUNDLE_BYTES loses its largest representations and says so in text/plain.
 import base64
 import sys
 
+from . import lean  # noqa: F401  first: it decides how much of IPython is loaded
 from IPython.core.displayhook import DisplayHook
 from IPython.core.displaypub import DisplayPublisher
 from IPython.core.formatters import BaseFormatter, IPythonDisplayFormatter, catch_format_error

@@ -13,6 +13,7 @@ import threading
 import traceback
 import warnings
 
+from . import lean  # noqa: F401  first: it decides how much of IPython is loaded
 from IPython.core import autocall, page, usage
 from IPython.core.error import StdinNotImplementedError
 from IPython.core.interactiveshell import InteractiveShell
@@ -40,6 +41,23 @@ class Shell(InteractiveShell):
         # %cd and %store keep things here; IPython's own store wants a package that the images do not have.
         self.db = {}
         self._is_cancelling = False
+
+    # Completion: nobody presses tab here, and jedi takes long to load
+
+    _completer = None
+
+    def init_completer(self):
+        pass
+
+    @property
+    def Completer(self):
+        if self._completer is None:
+            super().init_completer()
+        return self._completer
+
+    @Completer.setter
+    def Completer(self, completer):
+        self._completer = completer
 
     # Errors
 
