@@ -104,11 +104,11 @@ static int wait_parked(struct vial_devices *devices, unsigned timeout_ms)
 	struct timespec deadline;
 	int result = 0;
 
-	clock_gettime(CLOCK_REALTIME, &deadline);
+	clock_gettime(CLOCK_MONOTONIC, &deadline);
 	deadline.tv_sec += 1 + timeout_ms / 1000;
 	pthread_mutex_lock(&devices->lock);
 	while (!devices->is_parked && result == 0)
-		result = pthread_cond_timedwait(&devices->changed, &devices->lock, &deadline);
+		result = pthread_cond_clockwait(&devices->changed, &devices->lock, CLOCK_MONOTONIC, &deadline);
 	pthread_mutex_unlock(&devices->lock);
 	return -result;
 }

@@ -30,16 +30,17 @@ int vial_fork_save(struct vial_machine *machine, struct vial_state_writer *write
 	return result < 0 ? result : vial_state_end(writer);
 }
 
-int vial_fork_freeze_disks(struct vial_machine *machine, const int *fds)
+int vial_fork_freeze_disks(struct vial_machine *machine, int *fds)
 {
 	for (unsigned i = 0; i < machine->disk_count; i++) {
 		int result;
 
 		if (vial_disk_is_read_only(&machine->blks[i].disk))
 			continue;
-		result = vial_disk_freeze(&machine->blks[i].disk, *fds++);
+		result = vial_disk_freeze(&machine->blks[i].disk, *fds);
 		if (result < 0)
 			return result;
+		*fds++ = -1;
 	}
 	return 0;
 }

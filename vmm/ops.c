@@ -133,6 +133,12 @@ static void close_fds(int *fds, unsigned count)
 	}
 }
 
+static void drop_fds(struct vial_control *control)
+{
+	while (control->fd_count > 0)
+		close(vial_control_take_fd(control));
+}
+
 static unsigned take_fds(struct vial_control *control, int *fds, unsigned count)
 {
 	unsigned taken = 0;
@@ -182,7 +188,7 @@ static int start_writer(struct vial_control *control, const struct vial_state_wr
 	return 0;
 }
 
-static int begin_snapshot(struct vial_control *control, const struct vial_snapshot_fds *fds, const int *overlays, bool resumes)
+static int begin_snapshot(struct vial_control *control, const struct vial_snapshot_fds *fds, int *overlays, bool resumes)
 {
 	struct vial_state_writer state = { 0 };
 	int result = vial_machine_pause(control->machine);
@@ -220,7 +226,7 @@ static void op_snapshot(struct vial_control *control, json_t *request, json_int_
 	targets = (struct vial_snapshot_fds){ .state = fds[0], .memory = fds[1] };
 	memcpy(targets.disks, fds + 2, disks * sizeof(int));
 	result = begin_snapshot(control, &targets, fds + 2 + disks, resumes);
-	close_fds(fds, 2 + disks);
+	close_fds(fds, expected); /* what the disks took over is -1 by now */
 	if (result < 0 || resumes) {
 		if (was_running)
 			vial_machine_resume(control->machine);
@@ -322,8 +328,7 @@ static void op_fork(struct vial_control *control, json_t *request, json_int_t ta
 	if (count < 1 || count > (json_int_t)VIAL_MAX_FORKS ||
 	    control->fd_count != disks + (unsigned)count * (1 + disks + control->machine->has_net)) {
 		json_decref(pids);
-		while (control->fd_count > 0)
-			close(vial_control_take_fd(control));
+		drop_fds(control);
 		vial_control_refuse(control, tag,
 				    "fork needs a count of 1 to 16 and descriptors: an overlay per writable disk for the parent, then per child a "
 				    "listening socket, an overlay per writable disk and, with a net device, a TAP",
@@ -345,6 +350,8 @@ static void op_fork(struct vial_control *control, json_t *request, json_int_t ta
 	if (was_running)
 		vial_machine_resume(control->machine);
 	vial_state_clear(&state);
+	close_fds(overlays, disks);
+	drop_fds(control);
 	if (result < 0) {
 		json_decref(pids);
 		vial_control_refuse(control, tag, "the machine cannot be forked", result);

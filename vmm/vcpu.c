@@ -215,7 +215,7 @@ int vial_vcpu_wait_parked(struct vial_vcpu *vcpu, unsigned timeout_ms)
 	struct timespec deadline;
 	int result = 0;
 
-	clock_gettime(CLOCK_REALTIME, &deadline);
+	clock_gettime(CLOCK_MONOTONIC, &deadline);
 	deadline.tv_sec += timeout_ms / 1000;
 	deadline.tv_nsec += (long)(timeout_ms % 1000) * 1000000;
 	if (deadline.tv_nsec >= 1000000000) {
@@ -224,7 +224,7 @@ int vial_vcpu_wait_parked(struct vial_vcpu *vcpu, unsigned timeout_ms)
 	}
 	pthread_mutex_lock(&vcpu->lock);
 	while (!vcpu->is_parked && result == 0)
-		result = pthread_cond_timedwait(&vcpu->changed, &vcpu->lock, &deadline);
+		result = pthread_cond_clockwait(&vcpu->changed, &vcpu->lock, CLOCK_MONOTONIC, &deadline);
 	pthread_mutex_unlock(&vcpu->lock);
 	return -result;
 }
