@@ -29,6 +29,8 @@
 #define RESERVE_KB (64u * 1024u)
 /* After a kill the memory takes a moment to come back; a second victim before that would be one too many. */
 #define SETTLE_MS 200
+/* A busy host takes longer over it. As long as the use does not grow meanwhile nobody else is to blame, and waiting is right. */
+#define SLOW_SETTLE_MS 3000
 /* Killing smaller ones cannot bring us below the mark; so many times in a row and the zone goes. */
 #define WORTHWHILE_KB (16u * 1024u)
 #define MAX_VAIN 10
@@ -37,6 +39,7 @@ static uint64_t limit_kb;
 static struct vial_timer timer;
 static pid_t victim;
 static int64_t killed_at_ms;
+static uint64_t used_at_kill_kb;
 static unsigned vain_count;
 
 void vial_memguard_usage(uint64_t *out_used_kb, uint64_t *out_limit_kb)
@@ -76,7 +79,7 @@ static bool take_larger(const struct vial_process *process, void *data)
 	return true;
 }
 
-static bool is_settling(void)
+static bool is_settling(uint64_t used_kb)
 {
 	struct vial_process process;
 	int64_t since_ms = vial_loop_now_ms() - killed_at_ms;
@@ -85,10 +88,10 @@ static bool is_settling(void)
 		return false;
 	if (vial_procfs_read(victim, &process) == 0 && process.state != 'Z' && since_ms < 10 * SETTLE_MS)
 		return true;
-	return since_ms < SETTLE_MS;
+	return since_ms < (used_kb <= used_at_kill_kb ? SLOW_SETTLE_MS : SETTLE_MS);
 }
 
-static void kill_largest(void)
+static void kill_largest(uint64_t used_kb)
 {
 	struct vial_process largest = { 0 };
 
@@ -109,6 +112,7 @@ static void kill_largest(void)
 		victim = largest.pid;
 	}
 	killed_at_ms = vial_loop_now_ms();
+	used_at_kill_kb = used_kb;
 }
 
 static void look(struct vial_timer *unused, void *data)
@@ -120,8 +124,8 @@ static void look(struct vial_timer *unused, void *data)
 	vial_memguard_usage(&used_kb, &current_limit_kb);
 	high_kb = high_mark_kb(current_limit_kb);
 	if (current_limit_kb > 0 && used_kb >= high_kb) {
-		if (!is_settling())
-			kill_largest();
+		if (!is_settling(used_kb))
+			kill_largest(used_kb);
 		interval_ms = MIN_INTERVAL_MS;
 	} else if (current_limit_kb > 0) {
 		vain_count = 0;
