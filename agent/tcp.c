@@ -89,7 +89,7 @@ static bool update(struct tunnel *tunnel)
 	return true;
 }
 
-/* Both return false when the tunnel is gone. */
+/* False when the tunnel is gone. */
 static bool read_socket(struct tunnel *tunnel)
 {
 	size_t size;
@@ -113,7 +113,15 @@ static bool read_socket(struct tunnel *tunnel)
 	return true;
 }
 
-static bool write_socket(struct tunnel *tunnel)
+/* The program reads no more, but may have answered before that: what it said is still read, what it would not hear is dropped. */
+static void stop_writing(struct tunnel *tunnel)
+{
+	vial_stream_consumed(tunnel->stream, tunnel->end - tunnel->start);
+	tunnel->start = tunnel->end = 0;
+	tunnel->is_write_end = true;
+}
+
+static void write_socket(struct tunnel *tunnel)
 {
 	while (tunnel->start < tunnel->end) {
 		ssize_t written = send(tunnel->fd, tunnel->bytes + tunnel->start, tunnel->end - tunnel->start, MSG_NOSIGNAL);
@@ -121,10 +129,10 @@ static bool write_socket(struct tunnel *tunnel)
 		if (written < 0 && errno == EINTR)
 			continue;
 		if (written < 0 && errno == EAGAIN)
-			return true;
+			return;
 		if (written < 0) {
-			fail(tunnel, errno);
-			return false;
+			stop_writing(tunnel);
+			return;
 		}
 		tunnel->start += (size_t)written;
 		vial_stream_consumed(tunnel->stream, (size_t)written);
@@ -134,7 +142,6 @@ static bool write_socket(struct tunnel *tunnel)
 		shutdown(tunnel->fd, SHUT_WR);
 		tunnel->is_write_end = true;
 	}
-	return true;
 }
 
 static void on_connect_result(struct tunnel *tunnel)
@@ -147,8 +154,8 @@ static void on_connect_result(struct tunnel *tunnel)
 		tunnel->is_connected = true;
 		vial_timer_clear(&tunnel->timer);
 		vial_stream_send_event(tunnel->stream, json_pack("{s:s}", "event", "connected"));
-		if (write_socket(tunnel))
-			update(tunnel);
+		write_socket(tunnel);
+		update(tunnel);
 		return;
 	}
 	if (!tunnel->is_ipv6) {
@@ -167,8 +174,8 @@ static void on_ready(struct vial_watch *watch, uint32_t events, void *data)
 		on_connect_result(tunnel);
 		return;
 	}
-	if ((events & (EPOLLOUT | EPOLLERR)) && !write_socket(tunnel))
-		return;
+	if (events & (EPOLLOUT | EPOLLERR))
+		write_socket(tunnel);
 	if ((events & (EPOLLIN | EPOLLHUP | EPOLLERR)) && !tunnel->is_read_end && !tunnel->is_blocked && !read_socket(tunnel))
 		return;
 	update(tunnel);
@@ -207,6 +214,10 @@ static void on_data(struct vial_stream *stream, uint8_t channel, const uint8_t *
 
 	if (tunnel->is_host_end)
 		return;
+	if (tunnel->is_write_end) {
+		vial_stream_consumed(stream, size_bytes);
+		return;
+	}
 	if (tunnel->start > 0)
 		memmove(tunnel->bytes, tunnel->bytes + tunnel->start, waiting);
 	tunnel->start = 0;
@@ -223,8 +234,10 @@ static void on_data(struct vial_stream *stream, uint8_t channel, const uint8_t *
 	}
 	memcpy(tunnel->bytes + tunnel->end, bytes, size_bytes);
 	tunnel->end += size_bytes;
-	if (tunnel->is_connected && write_socket(tunnel))
+	if (tunnel->is_connected) {
+		write_socket(tunnel);
 		update(tunnel);
+	}
 }
 
 static void on_eof(struct vial_stream *stream, uint8_t channel)
@@ -232,8 +245,10 @@ static void on_eof(struct vial_stream *stream, uint8_t channel)
 	struct tunnel *tunnel = vial_stream_data(stream);
 
 	tunnel->is_host_end = true;
-	if (tunnel->is_connected && write_socket(tunnel))
+	if (tunnel->is_connected) {
+		write_socket(tunnel);
 		update(tunnel);
+	}
 }
 
 static void on_writable(struct vial_stream *stream)

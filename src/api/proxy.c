@@ -337,6 +337,8 @@ static void on_closed(VialStream *stream, json_t *result, const GError *error, g
 {
 	Proxy *proxy = data;
 
+	if (error && !proxy->is_switching && proxy->is_body_wanted && g_error_matches(error, VIAL_ERROR, VIAL_ERROR_INTERNAL))
+		return fail(proxy, g_error_new(VIAL_ERROR, VIAL_ERROR_GATEWAY, "the program did not answer: %s", error->message));
 	if (error && !proxy->is_switching)
 		return fail(proxy, g_error_copy(error));
 	on_guest_end(proxy);
