@@ -5,9 +5,10 @@
 #   make test    the whole test suite, with its own set-up            make test SUITES="api cli"    some of it
 #   make build   build/viald, build/vial, build/vial-shim, build/vial-agent
 #   make bench   measure, beside the floors it is compared with       make soak    thousands of creations: does anything leak?
+#   make lab     the microVM engine's suite in an emulated machine with hardware virtualisation (QEMU; slow)
 #   make clean   remove build/       make clean-images    remove guest images of older recipes
 
-.PHONY: up build test bench soak clean clean-images help
+.PHONY: up build test bench soak lab clean clean-images help
 .DEFAULT_GOAL := help
 
 up:
@@ -25,6 +26,12 @@ bench:
 
 soak:
 	@exec scripts/bench soak $(ARGS)
+
+lab:
+	@scripts/install-deps build run lab
+	@scripts/build
+	@VIAL_DATA=$${VIAL_DATA_TEST:-/var/lib/vial-test} scripts/build-image minimal
+	@exec scripts/lab
 
 clean:
 	rm -rf build
