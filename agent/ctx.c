@@ -209,7 +209,8 @@ static void on_message(const char *type, json_t *message, void *data)
 	if (strcmp(type, "ready") == 0) {
 		on_ready(ctx);
 	} else if (strcmp(type, "reseeded") == 0) {
-		vial_ctx_reseeded(ctx, (unsigned)json_integer_value(json_object_get(message, "number")));
+		vial_ctx_reseeded(ctx, (unsigned)json_integer_value(json_object_get(message, "number")),
+				  !json_is_true(json_object_get(message, "is_incomplete")));
 	} else if (!ctx->current || !id || strcmp(id, ctx->current->id) != 0) {
 		/* An answer to a run that is over. */
 	} else if (strcmp(type, "result") == 0) {

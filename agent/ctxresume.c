@@ -41,12 +41,6 @@ void vial_ctx_resumed(struct vial_ctx *ctx)
 		finish();
 }
 
-void vial_ctx_reseeded(struct vial_ctx *ctx, unsigned number)
-{
-	if (number == ctx->awaited_reseed)
-		vial_ctx_resumed(ctx);
-}
-
 /* Its end counts as an answer: see ctx.c. */
 static void give_up(struct vial_ctx *ctx)
 {
@@ -55,6 +49,16 @@ static void give_up(struct vial_ctx *ctx)
 		ctx->current->kill_reason = "the kernel did not renew its random numbers after the sandbox was resumed, and was ended";
 	}
 	vial_kernel_kill(ctx->kernel);
+}
+
+void vial_ctx_reseeded(struct vial_ctx *ctx, unsigned number, bool is_complete)
+{
+	if (number != ctx->awaited_reseed)
+		return;
+	if (is_complete)
+		vial_ctx_resumed(ctx);
+	else if (ctx->kernel)
+		give_up(ctx);
 }
 
 static void on_patience_over(struct vial_timer *timer, void *data)

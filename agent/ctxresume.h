@@ -7,7 +7,7 @@
 struct vial_ctx;
 
 vial_resume_fn vial_ctx_resume;
-/* From a kernel: it has. */
-void vial_ctx_reseeded(struct vial_ctx *ctx, unsigned number);
+/* From a kernel: it has, all of it or in part; one that has not is ended. */
+void vial_ctx_reseeded(struct vial_ctx *ctx, unsigned number, bool is_complete);
 /* The kernel that we waited for is gone, which is as good. */
 void vial_ctx_resumed(struct vial_ctx *ctx);

@@ -15,6 +15,7 @@
 #include "kernelpipe.h"
 #include "log.h"
 #include "loop.h"
+#include "native/native.h"
 #include "procfs.h"
 #include "wire/wire.h"
 
@@ -22,6 +23,8 @@
 /* Larger than the default 64 KiB: a kernel that floods us is woken less often. */
 #define PIPE_BYTES (1024 * 1024)
 #define MAX_ARGUMENTS 8
+/* A kernel's descriptors besides stdin. */
+#define THEIRS 6
 /* A process that was being forked when its session was killed gets away; look again. */
 #define SWEEP_MS 20
 #define MAX_SWEEPS 50
@@ -357,8 +360,25 @@ static int make_pipe(int ours, int *out_ours, int *out_theirs)
 	return 0;
 }
 
-/* theirs[] are the kernel's descriptors 1 to 5. */
-static int make_pipes(struct vial_kernel *kernel, int theirs[5])
+/* One memory file for all kernels that want it; they cannot change it. -1 when it cannot be made: they do without. */
+static int open_module(void)
+{
+	static int fd = -1;
+
+	if (fd < 0) {
+		fd = memfd_create("reseed.node", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+		if (fd >= 0 && write(fd, vial_reseed_module, vial_reseed_module_size) != (ssize_t)vial_reseed_module_size) {
+			close(fd);
+			fd = -1;
+		}
+		if (fd >= 0)
+			fcntl(fd, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL);
+	}
+	return fd < 0 ? -1 : fcntl(fd, F_DUPFD_CLOEXEC, 3);
+}
+
+/* theirs[] are the kernel's descriptors from 1 on. */
+static int make_pipes(struct vial_kernel *kernel, int theirs[THEIRS])
 {
 	int result = make_pipe(0, &kernel->outputs[0].fd, &theirs[0]);
 
@@ -377,7 +397,7 @@ static int make_pipes(struct vial_kernel *kernel, int theirs[5])
 	return theirs[4] < 0 ? -errno : 0;
 }
 
-static int spawn(struct vial_kernel *kernel, const struct vial_kernel_options *options, const int theirs[5])
+static int spawn(struct vial_kernel *kernel, const struct vial_kernel_options *options, const int theirs[THEIRS])
 {
 	const char *argv[MAX_ARGUMENTS];
 	size_t count = 0;
@@ -386,8 +406,8 @@ static int spawn(struct vial_kernel *kernel, const struct vial_kernel_options *o
 		.env = options->env,
 		.cwd = options->cwd,
 		.user = options->user,
-		.fds = { -1, theirs[0], theirs[1], theirs[2], theirs[3], theirs[4] },
-		.fd_count = 6,
+		.fds = { -1, theirs[0], theirs[1], theirs[2], theirs[3], theirs[4], theirs[5] },
+		.fd_count = kernel->language->has_module ? 7 : 6,
 	};
 
 	for (const char *const *argument = kernel->language->argv; *argument; argument++) {
@@ -402,7 +422,7 @@ int vial_kernel_start(const struct vial_kernel_options *options, const struct vi
 		      struct vial_kernel **out_kernel)
 {
 	struct vial_kernel *kernel = calloc(1, sizeof(*kernel));
-	int theirs[5] = { -1, -1, -1, -1, -1 };
+	int theirs[THEIRS] = { -1, -1, -1, -1, -1, -1 };
 	int result;
 
 	if (!kernel)
@@ -417,9 +437,11 @@ int vial_kernel_start(const struct vial_kernel_options *options, const struct vi
 		result = make_pipes(kernel, theirs);
 		vial_user_leave();
 	}
+	if (result == 0 && kernel->language->has_module)
+		theirs[5] = open_module();
 	if (result == 0)
 		result = spawn(kernel, options, theirs);
-	for (int i = 0; i < 5; i++) {
+	for (int i = 0; i < THEIRS; i++) {
 		if (theirs[i] >= 0)
 			close(theirs[i]);
 	}

@@ -5,6 +5,7 @@
  *   1, 2  its stdout and stderr, also those of its children
  *   3     requests to it       4  messages from it: length in decimal, newline, JSON
  *   5     control messages to it while it is busy (reseed, interrupt, sync); for bash a memory file with the cell
+ *   6     for JavaScript: a module that stirs OpenSSL's generator (native/reseed.c), a memory file
  *
  * What it prints and what it sends come out here in the order in which they happened: before a message is handed over, everything that lay
  * in the other two pipes when it was read has been handed over.

@@ -17,8 +17,8 @@ static const char *const bash_argv[] = { "/bin/bash", KERNELS "bash/run.sh", NUL
 
 static const struct vial_language languages[] = {
 	{ .name = "python", .kernel = "python", .argv = python_argv, .has_control = true },
-	{ .name = "javascript", .kernel = "javascript", .argv = javascript_argv, .has_control = true },
-	{ .name = "typescript", .kernel = "javascript", .argv = javascript_argv, .has_control = true },
+	{ .name = "javascript", .kernel = "javascript", .argv = javascript_argv, .has_control = true, .has_module = true },
+	{ .name = "typescript", .kernel = "javascript", .argv = javascript_argv, .has_control = true, .has_module = true },
 	{ .name = "bash", .kernel = "bash", .argv = bash_argv, .is_reseeded_by_signal = true },
 };
 

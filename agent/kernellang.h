@@ -9,6 +9,7 @@ struct vial_language {
 	const char *kernel;         /* whose default context serves it: "typescript" runs in "javascript" */
 	const char *const *argv;    /* the runner; WARM is replaced by --warm, or nothing */
 	bool has_control;           /* descriptor 5 is a pipe of control messages; else the memory file that holds the cell */
+	bool has_module;            /* descriptor 6 is native/reseed.c, compiled */
 	bool is_reseeded_by_signal; /* SIGURG to its group does it; no answer comes */
 };
 

@@ -45,6 +45,10 @@ def test_generators_differ_and_variables_do_not(twins, needs):
     draw = "JSON.stringify([Math.random(), require('crypto').randomBytes(8).toString('hex'), require('crypto').randomUUID(), globalThis.crypto.randomUUID(), require('crypto').randomInt(2**40)])"
     one, two = (eval(eval(b.run(draw, "javascript")["results"][0]["text/plain"])) for b in (box, twin))
     assert all(a != b for a, b in zip(one, two)), (one, two)
+    # What OpenSSL draws for itself, as for TLS.
+    draw = "require('crypto').generateKeyPairSync('ec', {namedCurve: 'P-256'}).privateKey.export({type: 'sec1', format: 'pem'})"
+    one, two = (b.run(draw, "javascript")["results"][0]["text/plain"] for b in (box, twin))
+    assert one != two
     one, two = (b.run("echo $RANDOM $RANDOM $RANDOM", "bash")["stdout"] for b in (box, twin))
     assert one != two
     for b in (box, twin):

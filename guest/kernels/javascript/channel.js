@@ -8,6 +8,7 @@ const net = require('net');
 const REQUESTS_FD = 3;
 const MESSAGES_FD = 4;
 const CONTROL_FD = 5;
+const MODULE_FD = 6;
 
 const stringify = JSON.stringify;
 const fromString = Buffer.from.bind(Buffer);
@@ -70,4 +71,4 @@ function receive(handle) {
 	socket.on('error', () => process.reallyExit(1));
 }
 
-module.exports = { CONTROL_FD, MESSAGES_FD, Splitter, mute, receive, send, writeAll };
+module.exports = { CONTROL_FD, MESSAGES_FD, MODULE_FD, Splitter, mute, receive, send, writeAll };
