@@ -585,15 +585,22 @@ static int set_nonblocking(int fd)
 	return fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK) < 0 ? -errno : 0;
 }
 
-/* Our ends go into `run`, the process's into fds. */
-static int make_pipes(struct vial_process_run *run, bool has_stdin, int fds[3])
+/*
+ * Our ends go into `run`, the process's into fds. Made as the user: whoever makes a pipe owns it, and only the owner may open it again
+ * as /dev/stdout.
+ */
+static int make_pipes(struct vial_process_run *run, const struct vial_user *user, bool has_stdin, int fds[3])
 {
-	int result = make_pipe(&run->outputs[0].fd, &fds[1]);
+	int result = vial_user_enter(user);
 
+	if (result < 0)
+		return result;
+	result = make_pipe(&run->outputs[0].fd, &fds[1]);
 	if (result == 0)
 		result = make_pipe(&run->outputs[1].fd, &fds[2]);
 	if (result == 0 && has_stdin)
 		result = make_pipe(&fds[0], &run->input.fd);
+	vial_user_leave();
 	if (result == 0)
 		result = set_nonblocking(run->outputs[0].fd);
 	if (result == 0)
@@ -674,7 +681,7 @@ void vial_process_start(struct vial_stream *stream, const struct vial_process_op
 		vial_stream_close_errno(stream, ENOMEM, "cannot start a process");
 		return;
 	}
-	result = options->is_pty ? make_pty(run, options, fds) : make_pipes(run, options->has_stdin, fds);
+	result = options->is_pty ? make_pty(run, options, fds) : make_pipes(run, options->user, options->has_stdin, fds);
 	if (result == 0)
 		result = spawn(run, options, fds);
 	for (int i = 0; i < 3; i++) {

@@ -201,3 +201,8 @@ def test_eof_on_a_pty_is_control_d(box):
 
 def test_duration_is_measured(box):
     assert 900 < box.run("sleep 1").result["duration_ms"] < 5000
+
+
+def test_a_program_can_open_dev_stdout_and_dev_stderr(box):
+    answer = box.run("echo out > /dev/stdout; echo err > /dev/stderr")
+    assert answer.stdout == "out\n" and answer.stderr == "err\n"
