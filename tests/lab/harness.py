@@ -157,7 +157,10 @@ class Machine:
             pass
         self.wire.close()
         if self.vmm:
-            self.vmm.process.wait(30)
+            self.vmm.process.wait(60)
+        deadline = time.monotonic() + 60
+        while is_alive(self.pid) and time.monotonic() < deadline:
+            time.sleep(0.05)
 
     def status(self):
         with open(f"/proc/{self.pid}/status") as file:
