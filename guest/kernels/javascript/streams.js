@@ -161,6 +161,8 @@ function send(message) {
 
 function startRun() {
 	syncLeftMs = MAX_SYNC_MS;
+	// The agent asks for a run when it has read everything of the last one.
+	lastFd = 0;
 }
 
 function discard() {

@@ -58,8 +58,10 @@ def settle(fd):
 
 
 def start_run():
-    global _settle_left_s
+    global _last_fd, _settle_left_s
     _settle_left_s = MAX_SETTLE_S
+    # The agent asks for a run when it has read everything of the last one.
+    _last_fd = 0
 
 
 class _Pipe(io.RawIOBase):
