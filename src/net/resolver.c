@@ -23,7 +23,7 @@
 
 #define DNS_PORT 53
 #define DATAGRAMS_PER_TURN 16
-#define MAX_UNDER_WAY 64 /* questions of one sandbox */
+#define MAX_UNDER_WAY 256 /* questions of one sandbox */
 #define MAX_TCP 8
 #define TCP_TIMEOUT_MS 5000
 /*

@@ -20,6 +20,11 @@ CLIENT = open(os.path.join(HERE, "client.py")).read()
 BUILD = os.environ.get("VIAL_BUILD", os.path.join(HERE, "..", "..", "build"))
 
 
+def patience():
+    """How much longer things may take than on an idle machine, by its load."""
+    return max(1.0, os.getloadavg()[0] / os.cpu_count())
+
+
 class Refused(Exception):
     """The library or viald said no; the message is its own."""
 

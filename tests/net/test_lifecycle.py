@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from backend import DriverBackend, Refused
+from backend import DriverBackend, Refused, patience
 from cases import ALL, OPEN, filtered, http, https, query, resolve, tcp, udp
 from internet import EXAMPLE, EXAMPLE6, HOST_V4, OTHER, TEN
 
@@ -85,8 +85,8 @@ def test_acquiring_a_prepared_slot_takes_less_than_two_milliseconds(own):
         for b in boxes:
             b.close()
     print(f"acquire ms: best {min(times)}, median {statistics.median(times)}, worst {max(times)}")
-    # The better half of them: other work on this machine is not what is measured.
-    assert statistics.quantiles(times, n=4)[0] < 2
+    # The best quarter: other work on this machine is not what is measured.
+    assert statistics.quantiles(times, n=4)[0] < 2 * patience()
 
 
 def test_live_change_from_disabled_to_filtered_to_open_and_back(sandbox):
@@ -109,7 +109,7 @@ def test_a_change_cuts_direct_connections_within_a_second(sandbox, backend):
         held = hold(box, target, 9000)
         start = time.time()
         box.set_policy(filtered([OTHER]))
-        assert cut_after(held, start) < 1
+        assert cut_after(held, start) < patience()
 
 
 def test_a_change_cuts_proxied_connections_within_a_second(sandbox, backend):
@@ -119,7 +119,7 @@ def test_a_change_cuts_proxied_connections_within_a_second(sandbox, backend):
     held = hold(box, "example.com", 80, "example.com")
     start = time.time()
     box.set_policy(filtered(["other.org"]))
-    assert cut_after(held, start) < 1
+    assert cut_after(held, start) < patience()
 
 
 def test_a_change_cuts_pinned_connections_within_a_second(sandbox, backend):
@@ -129,7 +129,7 @@ def test_a_change_cuts_pinned_connections_within_a_second(sandbox, backend):
     held = hold(box, "git.org", 9000)
     start = time.time()
     box.set_policy(filtered(["other.org"]))
-    assert cut_after(held, start) < 1
+    assert cut_after(held, start) < patience()
 
 
 def test_a_change_leaves_connections_that_stay_allowed(sandbox, backend):
@@ -140,10 +140,10 @@ def test_a_change_leaves_connections_that_stay_allowed(sandbox, backend):
     for policy in (filtered(["93.184.0.0/16", "git.org:9000"]), OPEN, filtered([ALL], [OTHER]), filtered([EXAMPLE, "git.org"])):
         box.set_policy(policy)
         time.sleep(.2)
+    start = time.time()
     box.set_policy(DISABLED)
-    start = time.time() - 0.001
     for process in held:
-        assert 0 <= cut_after(process, start) < 1
+        assert 0 <= cut_after(process, start) < patience()
 
 
 def test_udp_stops_with_the_policy(sandbox):
@@ -191,7 +191,7 @@ def test_a_restarted_daemon_adopts_what_it_is_told_and_sweeps_the_rest(own, net)
     assert held.poll() is None
     start = time.time()
     again.set_policy(DISABLED)
-    assert cut_after(held, start) < 1
+    assert cut_after(held, start) < patience()
     with pytest.raises(Refused):
         backend.adopt(lost.slot, OPEN)
     with pytest.raises(Refused):
@@ -207,7 +207,7 @@ def test_adoption_with_another_policy_puts_it_in_force(own):
     backend.start(sweep=False)
     start = time.time()
     again = backend.adopt(box.slot, filtered([EXAMPLE]))
-    assert cut_after(held, start) < 1
+    assert cut_after(held, start) < patience()
     assert [r["ok"] for r in again.try_all([tcp(EXAMPLE), tcp(OTHER)])] == [True, False]
     again.close()
 

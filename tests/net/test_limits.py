@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from backend import DriverBackend
+from backend import DriverBackend, patience
 from cases import OPEN, filtered, http, https, resolve, tcp, udp
 from internet import EXAMPLE, OTHER, TEN
 
@@ -88,10 +88,10 @@ while time.monotonic() < end:
     assert all(g["ok"] for g in got), got
     worst = sorted(g["ms"] for g in got)
     print("ms under flood:", worst)
-    assert worst[len(worst) // 2] < 200
+    assert worst[len(worst) // 2] < 200 * patience()
     start = time.monotonic()
     quiet.check("example.com", 443)
-    assert time.monotonic() - start < 0.2
+    assert time.monotonic() - start < 0.2 * patience()
 
 
 def test_connections_and_refusals_are_seen(sandbox):

@@ -2,6 +2,7 @@
 """Every row of cases.py, from inside a sandbox of its own; and the verdicts without connecting agree with the kernel."""
 import pytest
 
+from backend import patience
 from cases import CASES
 
 
@@ -16,5 +17,5 @@ def test_policy(sandbox, policy, attempts):
     # A refusal is an answer, not a silence: programs fail at once. (Linux over a veth hears the ICMPv6 answer while connect()
     # still holds the socket and looks again a second later; gVisor and virtual machines do not share a CPU with the gate.)
     slow = [(a, r) for (a, _), r in zip(attempts, results)
-            if not r["ok"] and a["do"] in ("tcp", "http", "https") and r["ms"] > (900 if a["to"][0].isdigit() and "." in a["to"] else 1900)]
+            if not r["ok"] and a["do"] in ("tcp", "http", "https") and r["ms"] / patience() > (900 if a["to"][0].isdigit() and "." in a["to"] else 1900)]
     assert not slow, slow
