@@ -124,11 +124,12 @@ static void close_parts(Daemon *daemon)
 	VialApp *app = &daemon->app;
 
 	vial_server_free(app->server);
+	/* Gives the free network slots back, on the workers that the next line waits for. */
+	vial_slots_free(app->slots);
 	vial_worker_shutdown();
 	vial_pool_free(app->pool);
 	vial_sandboxes_free(app->sandboxes);
 	vial_snapshots_free(app->snapshots);
-	vial_slots_free(app->slots);
 	vial_templates_free(app->templates);
 	vial_manifests_free(app->manifests);
 	vial_engine_free(app->engine);

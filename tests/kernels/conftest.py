@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Where the kernels are tested.
 
-VIAL_URL, VIAL_API_KEY       a viald to test through its HTTP API, with VIAL_TEST_TEMPLATE (default code-interpreter); or
+VIAL_TEST_URL, VIAL_TEST_KEY (or VIAL_URL, VIAL_API_KEY)  a viald to test through its HTTP API, with VIAL_TEST_TEMPLATE (default code-interpreter); or
 VIAL_TEST_ROOTFS             a guest root file system: the agent and the kernels of this tree are run in it directly under runsc
 VIAL_TEST_AGENT              the vial-agent program for that; default build/vial-agent
 """
@@ -12,8 +12,8 @@ import pytest
 
 from runners import AgentRunner, HttpRunner, PROJECT
 
-URL = os.environ.get("VIAL_URL", "")
-KEY = os.environ.get("VIAL_API_KEY", "")
+URL = os.environ.get("VIAL_URL") or os.environ.get("VIAL_TEST_URL", "")
+KEY = os.environ.get("VIAL_API_KEY") or os.environ.get("VIAL_TEST_KEY", "")
 TEMPLATE = os.environ.get("VIAL_TEST_TEMPLATE", "code-interpreter")
 ROOTFS = os.environ.get("VIAL_TEST_ROOTFS", "")
 AGENT = os.environ.get("VIAL_TEST_AGENT", os.path.join(PROJECT, "build", "vial-agent"))
