@@ -17,7 +17,7 @@ import sys
 import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from harness import Lab, Machine, is_alive, run  # noqa: E402
+from harness import COMMAND_LINE, Lab, Machine, is_alive, run  # noqa: E402
 from wire import Connection, Gone, Vmm  # noqa: E402
 
 
@@ -347,14 +347,8 @@ def test_the_network_device_moves_packets(lab, state):
         subprocess.run(f"ip netns add {name} && ip link set {name} netns {name} && ip -n {name} addr add 10.9.0.1/24 dev {name} && "
                        f"ip -n {name} link set {name} up", shell=True, check=True)
         taps.append(fd)
-    up = ("import socket,fcntl,struct\n"
-          "s=socket.socket(socket.AF_INET,socket.SOCK_DGRAM)\n"
-          "a=lambda x:struct.pack('16sHH4s8x',b'eth0',2,0,socket.inet_aton(x))\n"
-          "fcntl.ioctl(s,0x8916,a('10.9.0.2')); fcntl.ioctl(s,0x891c,a('255.255.255.0'))\n"
-          "fcntl.ioctl(s,0x8914,struct.pack('16sH22x',b'eth0',0x1043))\n")
-    machine = lab.boot(net={"mac": "02:00:00:00:00:02"}, fds=[taps[0]])
-    machine.shell(f'python3 -c "{up}"')
-    expect("0x1003" in machine.shell("cat /sys/class/net/eth0/flags"), "up")
+    machine = lab.boot(net={"mac": "02:00:00:00:00:02"}, fds=[taps[0]], command_line=COMMAND_LINE + " VIAL_IP=10.9.0.2/24 VIAL_GATEWAY=10.9.0.1")
+    expect("02:00:00:00:00:02" in machine.shell("cat /sys/class/net/eth0/address"), "its address")
 
     machine.shell("python3 -c 'import socket; s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); s.bind((\"\", 9)); "
                   "exec(\"while 1: d, a = s.recvfrom(99); s.sendto(d, a)\")' > /dev/null 2>&1 & sleep 1")

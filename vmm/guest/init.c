@@ -4,11 +4,15 @@
  * (vda, writable: copies are made on the host) and Vial's own files (vdb, read-only), and become the agent with the console port as its wire.
  * A failure is one line on the kernel log and a reboot, which the monitor reports.
  */
+#include <arpa/inet.h>
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/reboot.h>
 #include <net/if.h>
+#include <net/route.h>
+#include <netinet/in.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -150,6 +154,49 @@ static void raise_loopback(void)
 	close(fd);
 }
 
+static struct sockaddr address_of(const char *text, uint32_t fallback)
+{
+	struct sockaddr_in address = { .sin_family = AF_INET, .sin_addr.s_addr = fallback };
+	struct sockaddr result;
+
+	if (text)
+		inet_pton(AF_INET, text, &address.sin_addr);
+	memcpy(&result, &address, sizeof(result));
+	return result;
+}
+
+/*
+ * VIAL_IP=10.0.0.2/24 and VIAL_GATEWAY=10.0.0.1 on the kernel's command line become our environment. Every sandbox has the same inner
+ * addresses, so a snapshot fits everywhere; programs in the guest have no right to change them.
+ */
+static void configure_network(void)
+{
+	char *ip = getenv("VIAL_IP"), *slash = ip ? strchr(ip, '/') : NULL;
+	const char *gateway = getenv("VIAL_GATEWAY");
+	struct ifreq request = { .ifr_name = "eth0" };
+	struct rtentry route = { .rt_flags = RTF_UP | RTF_GATEWAY };
+	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	int bits = slash ? atoi(slash + 1) : 24;
+
+	if (!ip || fd < 0 || bits < 1 || bits > 32)
+		return;
+	if (slash)
+		*slash = '\0';
+	request.ifr_addr = address_of(ip, 0);
+	if (ioctl(fd, SIOCSIFADDR, &request) < 0)
+		fail("give the network device its address");
+	request.ifr_netmask = address_of(NULL, htonl(~0u << (32 - bits)));
+	ioctl(fd, SIOCSIFNETMASK, &request);
+	request.ifr_flags = IFF_UP | IFF_RUNNING;
+	ioctl(fd, SIOCSIFFLAGS, &request);
+	if (gateway) {
+		route.rt_dst = route.rt_genmask = address_of(NULL, 0);
+		route.rt_gateway = address_of(gateway, 0);
+		ioctl(fd, SIOCADDRT, &route);
+	}
+	close(fd);
+}
+
 /* 0 and 1 are the wire, 2 the kernel's console where there is one. */
 static void connect_wire(void)
 {
@@ -185,6 +232,7 @@ int main(void)
 	mount_root();
 	enter_root();
 	raise_loopback();
+	configure_network();
 	connect_wire();
 	execve(AGENT, argv, envp);
 	fail("start the agent");
