@@ -12,7 +12,7 @@ import tempfile
 import time
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-BUILD = os.environ.get("VIAL_BUILD", os.path.join(ROOT, "build"))
+BUILD = os.environ.get("VIAL_BUILD") or os.environ.get("VIAL_BUILD_DIR", os.path.join(ROOT, "build"))
 IMAGES = os.environ.get("VIAL_IMAGES_DIR", "/var/lib/vial-test/images")
 
 

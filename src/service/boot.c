@@ -10,6 +10,7 @@
 #include "service/slots.h"
 #include "util/fault.h"
 #include "util/hash.h"
+#include "util/log.h"
 #include "util/worker.h"
 #include "wire/wire.h"
 
@@ -31,6 +32,7 @@ typedef struct {
 	gboolean is_deep_pending;
 	gboolean has_started;
 	GError *image_error;
+	gint64 began_us;
 } Boot;
 
 /* Boots under way and waiting. */
@@ -99,6 +101,7 @@ static Boot *boot_new(VialApp *app, const VialBootSpec *spec, VialBootDone done,
 	boot->dir = vial_host_dir(app, spec->host_id);
 	boot->done = done;
 	boot->data = data;
+	boot->began_us = g_get_monotonic_time();
 	return boot;
 }
 
@@ -135,6 +138,15 @@ static void fail_with(Boot *boot, VialErrorCode code, const char *step, const ch
 	g_autoptr(GError) error = g_error_new_literal(VIAL_ERROR, code, message);
 
 	fail(boot, error, step);
+}
+
+/* With log_level=debug: where the time of a boot goes. */
+static void mark(Boot *boot, const char *step)
+{
+	char spent[32];
+
+	g_snprintf(spent, sizeof spent, "%.1f", (double)(g_get_monotonic_time() - boot->began_us) / 1000.0);
+	vial_log_debug("boot", step, "host_id", boot->spec.host_id, "since_ms", spent);
 }
 
 /* HELLO */
@@ -187,6 +199,7 @@ static void on_hello(VialInstance *instance, json_t *message, gpointer data)
 
 	if (problem)
 		return fail_with(boot, VIAL_ERROR_UNAVAILABLE, "the sandbox's agent was refused", problem);
+	mark(boot, "the agent confirmed");
 	g_clear_handle_id(&boot->timer, g_source_remove);
 	vial_instance_set_events(instance, &(VialInstanceEvents){ 0 }, NULL);
 	done(instance, NULL, boot->data);
@@ -272,6 +285,7 @@ static void on_started(json_t *result, const GError *error, gpointer data)
 	if (error)
 		return fail(boot, error, "the sandbox did not start");
 	boot->has_started = TRUE;
+	mark(boot, "the guest was started");
 	go_on(boot);
 }
 
@@ -291,6 +305,7 @@ static void on_launched(VialInstance *instance, GError *error, gpointer data)
 
 	if (error)
 		return fail(boot, error, "the sandbox could not be made");
+	mark(boot, "the host process is up");
 	start(boot, instance);
 }
 
