@@ -15,6 +15,7 @@
 
 #include "api/routes.h"
 #include "http/server.h"
+#include "net/wall.h"
 #include "service/app.h"
 #include "service/manifest.h"
 #include "service/pool.h"
@@ -127,6 +128,7 @@ static void close_parts(Daemon *daemon)
 	/* Gives the free network slots back, on the workers that the next line waits for. */
 	vial_slots_free(app->slots);
 	vial_worker_shutdown();
+	vial_wall_leave();
 	vial_pool_free(app->pool);
 	vial_sandboxes_free(app->sandboxes);
 	vial_snapshots_free(app->snapshots);

@@ -13,6 +13,7 @@
 #include "net/netns.h"
 #include "net/rules.h"
 #include "net/slot.h"
+#include "net/wall.h"
 #include "util/error.h"
 #include "util/fd.h"
 #include "util/hash.h"
@@ -339,7 +340,7 @@ vial_net_new(const VialNetConfig *config, GError **error)
 	/* Two daemons that start at different places seldom meet; when they do, the interface's name decides. */
 	net->next_number = (guint)g_random_int_range(0, VIAL_SLOT_NUMBERS);
 	g_queue_init(&net->prepared);
-	if (!vial_netns_init(error) || !vial_host_refresh(&net->host, error) ||
+	if (!vial_netns_init(error) || !vial_wall_enter(error) || !vial_host_refresh(&net->host, error) ||
 	    !raise_host_wall(net, config->sealed_ports, error)) {
 		vial_net_free(net);
 		return NULL;
