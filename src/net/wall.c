@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <net/if.h>
 #include <sys/file.h>
 #include <unistd.h>
 
@@ -30,13 +31,14 @@ vial_wall_enter(GError **error)
 static gboolean
 has_slots(void)
 {
-	g_autoptr(GDir) links = g_dir_open("/sys/class/net", 0, NULL);
-	const char *name;
+	struct if_nameindex *links = if_nameindex();
+	gboolean found = links == NULL; /* not knowing is no reason to tear it down */
 
-	while (links && (name = g_dir_read_name(links)))
-		if (g_str_has_prefix(name, VIAL_HOST_PREFIX))
-			return TRUE;
-	return FALSE;
+	for (struct if_nameindex *link = links; link && link->if_index; link++)
+		found = found || g_str_has_prefix(link->if_name, VIAL_HOST_PREFIX);
+	if (links)
+		if_freenameindex(links);
+	return found;
 }
 
 void
