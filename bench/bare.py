@@ -30,6 +30,14 @@ def enter(netns):
     return prepare
 
 
+def make_netns(name):
+    """One per sandbox, as viald has it: runsc takes the addresses of what it finds there for itself."""
+    for command in (f"ip netns add {name}", f"ip -n {name} link set lo up", f"ip -n {name} link add eth0 type veth peer name eth1",
+                    f"ip -n {name} addr add 192.0.0.2/30 dev eth0", f"ip -n {name} addr add fd76:6961:6c00::2/64 dev eth0 nodad",
+                    f"ip -n {name} link set eth0 up", f"ip -n {name} link set eth1 up", f"ip -n {name} route add default via 192.0.0.1"):
+        subprocess.run(command.split(), check=True)
+
+
 def remove_group(path):
     for _ in range(200):
         try:
@@ -48,16 +56,9 @@ class Bare:
         baked = sorted(glob.glob(os.path.join(IMAGES, f"baked-{template}-*")), key=os.path.getmtime)
         self.checkpoint = baked[-1]
         self.count = 0
-        self.netns = f"vialbare{os.getpid()}"
-        for command in (f"ip netns add {self.netns}", f"ip -n {self.netns} link set lo up",
-                        f"ip -n {self.netns} link add eth0 type veth peer name eth1",
-                        f"ip -n {self.netns} addr add 192.0.0.2/30 dev eth0",
-                        f"ip -n {self.netns} addr add fd76:6961:6c00::2/64 dev eth0 nodad", f"ip -n {self.netns} link set eth0 up",
-                        f"ip -n {self.netns} link set eth1 up", f"ip -n {self.netns} route add default via 192.0.0.1"):
-            subprocess.run(command.split(), check=True)
+        self.held = {}  # our ends of the pipes: without them the agent ends
 
     def close(self):
-        subprocess.run(["ip", "netns", "del", self.netns])
         shutil.rmtree(self.dir, ignore_errors=True)
         for path in glob.glob(f"/sys/fs/cgroup/*/vialbare{os.getpid()}") + glob.glob(f"/sys/fs/cgroup/vialbare{os.getpid()}"):
             os.rmdir(path)
@@ -65,20 +66,21 @@ class Bare:
     def prepare(self):
         """A bundle of its own, so that what is timed is runsc alone."""
         self.count += 1
-        name = f"bare{os.getpid()}x{self.count}"
+        name = f"bare{os.getpid()}x{self.count:04}"  # of one length: runsc takes a unique prefix for the whole
         bundle = os.path.join(self.dir, name)
         os.mkdir(bundle)
+        make_netns(name)
         spec = dict(self.spec, linux=dict(self.spec["linux"], cgroupsPath=f"/vialbare{os.getpid()}/{name}"))
         spec["linux"]["namespaces"] = [{"type": t} for t in ("pid", "ipc", "uts", "mount")]
-        spec["linux"]["namespaces"].append({"type": "network", "path": f"/run/netns/{self.netns}"})
+        spec["linux"]["namespaces"].append({"type": "network", "path": f"/run/netns/{name}"})
         json.dump(spec, open(os.path.join(bundle, "config.json"), "w"))
         return name
 
-    def runsc(self, *arguments, wait=True):
+    def runsc(self, name, *arguments, wait=True):
         pipes = [os.pipe(), os.pipe()]
         process = subprocess.Popen(["runsc", f"--root={self.dir}/root", *FLAGS, *arguments], stdin=pipes[0][0], stdout=pipes[1][1],
-                                   stderr=open(os.path.join(self.dir, "log"), "a"), preexec_fn=enter(f"/run/netns/{self.netns}"))
-        self.held = getattr(self, "held", []) + [pipes[0][1], pipes[1][0]]
+                                   stderr=open(os.path.join(self.dir, "log"), "a"), preexec_fn=enter(f"/run/netns/{name}"))
+        self.held.setdefault(name, []).extend([pipes[0][1], pipes[1][0]])
         os.close(pipes[0][0])
         os.close(pipes[1][1])
         if wait and process.wait():
@@ -86,32 +88,29 @@ class Bare:
         return process
 
     def restore(self, name, wait=True, image=None):
-        return self.runsc("restore", "--detach", "--bundle", os.path.join(self.dir, name), "--image-path", image or self.checkpoint,
+        return self.runsc(name, "restore", "--detach", "--bundle", os.path.join(self.dir, name), "--image-path", image or self.checkpoint,
                           "--pid-file", os.path.join(self.dir, name, "pid"), name, wait=wait)
 
     def checkpoint_of(self, name):
-        image = os.path.join(self.dir, name, "image")
-        self.runsc("checkpoint", "--leave-running", "--compression=none", "--image-path", image, name)
+        self.count += 1
+        image = os.path.join(self.dir, name, f"image{self.count}")  # runsc refuses to write over one
+        self.runsc(name, "checkpoint", "--leave-running", "--compression=none", "--image-path", image, name)
         return image
 
     def execute(self, name):
-        self.runsc("exec", name, "/bin/true")
+        self.runsc(name, "exec", name, "/bin/true")
 
     def end(self, name):
         pid = int(open(os.path.join(self.dir, name, "pid")).read())
         os.kill(pid, 9)
-        for fd in self.held:
+        for fd in self.held.pop(name):
             os.close(fd)
-        self.held = []
         while os.path.exists(f"/proc/{pid}") and open(f"/proc/{pid}/stat").read().split(")")[1].split()[0] != "Z":
             pass
         shutil.rmtree(os.path.join(self.dir, name))
+        subprocess.run(["ip", "netns", "del", name])
         for path in glob.glob(f"/sys/fs/cgroup/*/vialbare{os.getpid()}/{name}") + glob.glob(f"/sys/fs/cgroup/vialbare{os.getpid()}/{name}"):
             remove_group(path)
-
-    def end_quietly(self, name):
-        """For restores that ran beside each other and share `held`."""
-        self.end(name)
 
     def time_restore(self):
         name = self.prepare()
