@@ -46,8 +46,8 @@ def test_pausing_twice_and_resuming_twice_is_fine(fresh):
 
 
 def test_a_paused_sandbox_stands_still(fresh):
-    fresh.spawn("n=0; while true; do n=$((n+1)); echo $n > /workspace/count; done")
-    time.sleep(0.5)
+    fresh.spawn("n=0; while true; do n=$((n+1)); echo $n > /workspace/new; mv /workspace/new /workspace/count; done")
+    wait_for(lambda: fresh.ask("GET", "/fs?path=count").status == 200)
     fresh.call("POST", "/pause")
     time.sleep(2)
     fresh.call("POST", "/resume")
@@ -58,7 +58,8 @@ def test_a_paused_sandbox_stands_still(fresh):
 def test_a_hibernated_sandbox_is_woken_by_the_next_run_with_everything_as_it_was(fresh):
     run(fresh, "import os; os.chdir('/tmp'); handle = open('/workspace/open.txt', 'w'); x = {'a': [1, 2, 3]}")
     fresh.exec("echo on disk > /workspace/file; export V=1")
-    pid = fresh.spawn("n=0; while true; do n=$((n+1)); echo $n > /workspace/count; sleep 0.1; done")
+    pid = fresh.spawn("n=0; while true; do n=$((n+1)); echo $n > /workspace/new; mv /workspace/new /workspace/count; sleep 0.1; done")
+    wait_for(lambda: fresh.ask("GET", "/fs?path=count").status == 200)
     fresh.call("POST", "/hibernate")
     assert fresh.refresh()["status"] == "hibernated"
     assert value(fresh, "(os.getcwd(), x, handle.write('still open'))") == "('/tmp', {'a': [1, 2, 3]}, 10)"
