@@ -91,8 +91,10 @@ gboolean vial_slots_adopt(VialSlots *slots, const char *host_id, const char *nam
 
 void vial_slots_release(VialSlots *slots, const char *host_id)
 {
-	VialNetSlot *slot = vial_slots_find(slots, host_id);
+	VialNetSlot *slot = slots ? vial_slots_find(slots, host_id) : NULL;
 
+	if (!slot) /* none, or we are going: then the next viald sweeps it */
+		return;
 	g_hash_table_remove(slots->by_host, host_id);
 	vial_net_slot_release(slot);
 }
