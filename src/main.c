@@ -31,7 +31,6 @@
 
 #define DRAIN_TIMEOUT_MS 10000
 #define DRAIN_LOOK_MS 50
-#define SETTLE_MS 1000
 
 typedef struct {
 	VialApp app;
@@ -121,25 +120,13 @@ static gboolean open_parts(Daemon *daemon, GError **error)
 	return TRUE;
 }
 
-/* Slots that workers were still making come back through the loop, and are only then given back too. */
-static void settle(void)
-{
-	gint64 end_ms = vial_time_monotonic_ms() + SETTLE_MS;
-
-	while (vial_time_monotonic_ms() < end_ms) {
-		g_main_context_iteration(NULL, FALSE);
-		g_usleep(2000);
-	}
-}
-
 static void close_parts(Daemon *daemon)
 {
 	VialApp *app = &daemon->app;
 
 	vial_server_free(app->server);
-	/* Gives the free network slots back, on the workers that the next line waits for. */
+	/* Gives the free network slots back, and those still being made, on the workers that the next line waits for. */
 	g_clear_pointer(&app->slots, vial_slots_free);
-	settle();
 	vial_worker_shutdown();
 	vial_wall_leave();
 	vial_pool_free(app->pool);

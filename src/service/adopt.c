@@ -12,7 +12,6 @@
 #include "util/id.h"
 #include "util/log.h"
 #include "util/tree.h"
-#include "util/worker.h"
 
 typedef struct {
 	VialApp *app;
@@ -62,11 +61,6 @@ static void on_lost_swept(const char *reason, gpointer data)
 	one_less(candidate->adoption);
 }
 
-static void remove_image(gpointer path)
-{
-	vial_tree_remove(path);
-}
-
 static void lose(Candidate *candidate)
 {
 	vial_sweep(candidate->sandbox->app, candidate->sandbox->host_id, on_lost_swept, candidate);
@@ -77,13 +71,14 @@ static void on_thawed(const GError *error, gpointer data)
 {
 	Candidate *candidate = data;
 	VialSandbox *sandbox = candidate->sandbox;
+	g_autofree char *image = vial_hibernation_dir(sandbox->app, sandbox->id);
 
 	if (error) {
 		candidate->adoption->reaped++; /* freeze.c has ended it */
 	} else {
 		vial_log_info("sandbox", "adopted", "sandbox_id", sandbox->id);
 		candidate->adoption->adopted++;
-		vial_worker_run(remove_image, g_free, vial_hibernation_dir(sandbox->app, sandbox->id));
+		vial_tree_remove_later(image);
 		vial_sandbox_store(sandbox);
 	}
 	one_less(candidate->adoption);

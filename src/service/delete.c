@@ -3,7 +3,6 @@
 #include "service/boot.h"
 #include "service/sandbox_private.h"
 #include "util/tree.h"
-#include "util/worker.h"
 
 typedef struct {
 	VialSandboxDone done;
@@ -30,18 +29,11 @@ static void on_swept(const char *reason, gpointer data)
 	tell_waiters(sandbox);
 }
 
-static void remove_image(gpointer data)
-{
-	g_autofree char *image = data;
-	g_autofree char *temporary = g_strdup_printf("%s.tmp", image);
-
-	vial_tree_remove(image);
-	vial_tree_remove(temporary);
-}
-
 void vial_sandbox_delete(VialSandbox *sandbox, VialSandboxDone done, gpointer data)
 {
 	gboolean was_deleted = sandbox->state == VIAL_STATE_DELETED;
+	g_autofree char *image = vial_hibernation_dir(sandbox->app, sandbox->id);
+	g_autofree char *temporary = g_strdup_printf("%s.tmp", image);
 
 	if (done) {
 		Waiter *waiter = g_new0(Waiter, 1);
@@ -57,6 +49,7 @@ void vial_sandbox_delete(VialSandbox *sandbox, VialSandboxDone done, gpointer da
 	if (sandbox->instance)
 		vial_instance_stop(sandbox->instance);
 	g_clear_pointer(&sandbox->instance, vial_instance_free);
-	vial_worker_run(remove_image, NULL, vial_hibernation_dir(sandbox->app, sandbox->id));
+	vial_tree_remove_later(image);
+	vial_tree_remove_later(temporary);
 	vial_sweep(sandbox->app, sandbox->host_id, on_swept, vial_sandbox_ref(sandbox));
 }

@@ -17,7 +17,6 @@
 #include "util/id.h"
 #include "util/time.h"
 #include "util/tree.h"
-#include "util/worker.h"
 
 typedef struct {
 	VialSandbox *parent;
@@ -39,11 +38,6 @@ typedef struct {
 	gint64 started_ms;
 } Birth;
 
-static void remove_work(gpointer path)
-{
-	vial_tree_remove(path);
-}
-
 static void free_error(gpointer error)
 {
 	if (error)
@@ -58,7 +52,7 @@ static void free_child(gpointer child)
 static void fork_end(Fork *fork, const GError *error)
 {
 	fork->done(fork->tree_id, fork->children, fork->errors, error, fork->data);
-	vial_worker_run(remove_work, g_free, g_strdup(fork->image));
+	vial_tree_remove_later(fork->image);
 	g_ptr_array_unref(fork->children);
 	g_ptr_array_unref(fork->errors);
 	vial_sandbox_unref(fork->parent);

@@ -64,22 +64,12 @@ static void hibernation_end(Hibernation *hibernation)
 	vial_sandbox_unref(sandbox);
 }
 
-static void remove_work(gpointer path)
-{
-	vial_tree_remove(path);
-}
-
-static void remove_later(const char *path)
-{
-	vial_worker_run(remove_work, g_free, g_strdup(path));
-}
-
 static void on_undone(const GError *error, gpointer data)
 {
 	Hibernation *hibernation = data;
 	VialSandbox *sandbox = hibernation->sandbox;
 
-	remove_later(hibernation->temporary);
+	vial_tree_remove_later(hibernation->temporary);
 	if (sandbox->state == VIAL_STATE_HIBERNATING && sandbox->instance)
 		vial_sandbox_set_state(sandbox, VIAL_STATE_RUNNING, NULL);
 	vial_sandbox_store(sandbox);
@@ -213,7 +203,7 @@ static void waking_free(Waking *waking)
 
 static void on_wake_stored(const GError *error, gpointer data)
 {
-	remove_later(data);
+	vial_tree_remove_later(data);
 	g_free(data);
 }
 

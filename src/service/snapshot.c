@@ -178,18 +178,13 @@ static void taking_end(Taking *taking, const GError *error)
 	g_free(taking);
 }
 
-static void remove_work(gpointer path)
-{
-	vial_tree_remove(path);
-}
-
 static void on_stored(const GError *error, gpointer data)
 {
 	Taking *taking = data;
 	VialApp *app = taking->sandbox->app;
 
 	if (error) {
-		vial_worker_run(remove_work, g_free, g_strdup(taking->dir));
+		vial_tree_remove_later(taking->dir);
 		return taking_end(taking, error);
 	}
 	g_hash_table_insert(app->snapshots->by_id, taking->snapshot->id, taking->snapshot);
@@ -215,7 +210,7 @@ static void seal_done(gpointer data)
 	Taking *taking = data;
 
 	if (taking->error) {
-		vial_worker_run(remove_work, g_free, g_strdup(taking->temporary));
+		vial_tree_remove_later(taking->temporary);
 		return taking_end(taking, taking->error);
 	}
 	store_snapshot(taking->sandbox->app, taking->snapshot, on_stored, taking);
@@ -226,7 +221,7 @@ static void on_frozen(const GError *error, gpointer data)
 	Taking *taking = data;
 
 	if (error) {
-		vial_worker_run(remove_work, g_free, g_strdup(taking->temporary));
+		vial_tree_remove_later(taking->temporary);
 		return taking_end(taking, error);
 	}
 	vial_worker_run(seal_work, seal_done, taking);
@@ -285,8 +280,10 @@ void vial_snapshot_take(VialSandbox *sandbox, const char *name, VialSnapshotDone
 
 void vial_snapshot_delete(VialApp *app, VialSnapshot *snapshot, VialStoreDone done, gpointer data)
 {
+	g_autofree char *dir = vial_snapshot_dir(app, snapshot->id);
+
 	/* Out of the record first: a folder without a record is garbage, a record without a folder would be a lie. */
 	vial_store_delete_snapshot(app->store, snapshot->id, done, data);
-	vial_worker_run(remove_work, g_free, vial_snapshot_dir(app, snapshot->id));
+	vial_tree_remove_later(dir);
 	g_hash_table_remove(app->snapshots->by_id, snapshot->id);
 }

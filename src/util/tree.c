@@ -10,6 +10,7 @@
 
 #include "util/error.h"
 #include "util/fd.h"
+#include "util/worker.h"
 
 #define OPEN_FOLDERS 16
 
@@ -23,6 +24,16 @@ gboolean vial_tree_remove(const char *path)
 {
 	nftw(path, remove_one, OPEN_FOLDERS, FTW_DEPTH | FTW_PHYS | FTW_MOUNT);
 	return access(path, F_OK) < 0;
+}
+
+static void remove_work(gpointer path)
+{
+	vial_tree_remove(path);
+}
+
+void vial_tree_remove_later(const char *path)
+{
+	vial_worker_run(remove_work, g_free, g_strdup(path));
 }
 
 static _Thread_local gint64 measured;

@@ -10,8 +10,12 @@ typedef struct {
 	gpointer data;
 } Job;
 
+/* At exit: jobs may submit jobs, and one that never ends must not keep the daemon. */
+#define SETTLE_MS 10000
+
 static GThreadPool *pool;
 static GMutex pool_lock;
+static gint outstanding; /* submitted, and its `done` not yet over */
 
 static gboolean
 run_on_main(gpointer pointer)
@@ -19,6 +23,8 @@ run_on_main(gpointer pointer)
 	Job *job = pointer;
 
 	job->done(job->data);
+	if (job->work)
+		g_atomic_int_dec_and_test(&outstanding);
 	return G_SOURCE_REMOVE;
 }
 
@@ -40,10 +46,12 @@ run_on_worker(gpointer pointer, gpointer unused)
 	Job *job = pointer;
 
 	job->work(job->data);
-	if (job->done)
+	if (job->done) {
 		post_to_main(job);
-	else
-		g_free(job);
+		return;
+	}
+	g_free(job);
+	g_atomic_int_dec_and_test(&outstanding);
 }
 
 void
@@ -52,6 +60,7 @@ vial_worker_run(VialWorkFunc work, VialWorkFunc done, gpointer data)
 	Job *job = g_new(Job, 1);
 
 	*job = (Job){ .work = work, .done = done, .data = data };
+	g_atomic_int_inc(&outstanding);
 	g_mutex_lock(&pool_lock);
 	if (!pool)
 		pool = g_thread_pool_new(run_on_worker, NULL, WORKER_THREADS, FALSE, NULL);
@@ -72,6 +81,11 @@ vial_main_loop_call(VialWorkFunc func, gpointer data)
 void
 vial_worker_shutdown(void)
 {
+	gint64 end_us = g_get_monotonic_time() + SETTLE_MS * 1000;
+
+	while (g_atomic_int_get(&outstanding) && g_get_monotonic_time() < end_us)
+		if (!g_main_context_iteration(NULL, FALSE))
+			g_usleep(1000);
 	g_mutex_lock(&pool_lock);
 	GThreadPool *old = g_steal_pointer(&pool);
 	g_mutex_unlock(&pool_lock);

@@ -15,5 +15,8 @@ void vial_worker_run(VialWorkFunc work, VialWorkFunc done, gpointer data);
 /* Runs `func` on the main loop soon, at the main loop's ordinary priority. From any thread. */
 void vial_main_loop_call(VialWorkFunc func, gpointer data);
 
-/* Waits for every submitted job, so that nothing writes after the daemon said it had stopped. Main thread, at exit. */
+/*
+ * Waits for every submitted job and runs its `done`, so that nothing writes after the daemon said it had stopped and what a
+ * job made is given back. Main thread, at exit, in place of the loop.
+ */
 void vial_worker_shutdown(void);

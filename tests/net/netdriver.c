@@ -291,7 +291,5 @@ main(int argc, char **argv)
 	g_main_loop_run(loop);
 	vial_net_free(net);
 	vial_worker_shutdown();
-	while (g_main_context_iteration(NULL, FALSE))
-		;
 	return 0;
 }
