@@ -73,7 +73,7 @@ void vial_ctx_wait(struct vial_ctx *ctx, bool is_for_ready, void (*fn)(struct vi
 		fn(ctx, ctx->problem, data);
 		return;
 	}
-	if (ctx->state == VIAL_CTX_IDLE || ctx->state == VIAL_CTX_BUSY || (ctx->is_started && !is_for_ready)) {
+	if ((ctx->state == VIAL_CTX_IDLE || ctx->state == VIAL_CTX_BUSY || (ctx->is_started && !is_for_ready)) && !ctx->is_touching) {
 		fn(ctx, NULL, data);
 		return;
 	}
@@ -127,6 +127,11 @@ void vial_ctx_next(struct vial_ctx *ctx)
 
 	if (ctx->state != VIAL_CTX_IDLE || !run)
 		return;
+	if (ctx->owes_reseed) {
+		vial_ctx_reseed_first(ctx);
+		return;
+	}
+	ctx->is_untouched = false;
 	ctx->first_queued = run->next;
 	if (!ctx->first_queued)
 		ctx->last_queued = &ctx->first_queued;
@@ -200,6 +205,26 @@ static void on_done(struct vial_ctx *ctx, json_t *message)
 	vial_ctx_next(ctx);
 }
 
+static void on_touched(struct vial_ctx *ctx)
+{
+	if (!ctx->is_touching)
+		return;
+	ctx->is_touching = false;
+	ctx->state = VIAL_CTX_IDLE;
+	tell_waiters(ctx, true, NULL);
+	vial_ctx_next(ctx);
+}
+
+void vial_ctx_touch(struct vial_ctx *ctx)
+{
+	if (ctx->state != VIAL_CTX_IDLE || !ctx->is_untouched || ctx->first_queued || !vial_kernel_touch(ctx->kernel))
+		return;
+	ctx->is_touching = true;
+	ctx->state = VIAL_CTX_BUSY;
+	if (ctx->owes_reseed)
+		vial_ctx_reseed_first(ctx); /* that way has its pages too */
+}
+
 static void on_message(const char *type, json_t *message, void *data)
 {
 	struct vial_ctx *ctx = data;
@@ -211,6 +236,8 @@ static void on_message(const char *type, json_t *message, void *data)
 	} else if (strcmp(type, "reseeded") == 0) {
 		vial_ctx_reseeded(ctx, (unsigned)json_integer_value(json_object_get(message, "number")),
 				  !json_is_true(json_object_get(message, "is_incomplete")));
+	} else if (strcmp(type, "touched") == 0) {
+		on_touched(ctx);
 	} else if (!ctx->current || !id || strcmp(id, ctx->current->id) != 0) {
 		/* An answer to a run that is over. */
 	} else if (strcmp(type, "result") == 0) {
@@ -325,6 +352,9 @@ static void start_kernel(struct vial_ctx *ctx)
 
 	ctx->state = VIAL_CTX_STARTING;
 	ctx->is_started = false;
+	ctx->is_touching = false;
+	ctx->is_untouched = ctx->is_warm;
+	ctx->owes_reseed = false;
 	if (result == 0) {
 		json_decref(ctx->environment);
 		ctx->environment = environment_object(env);

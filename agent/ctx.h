@@ -18,6 +18,7 @@
 #include <jansson.h>
 
 #include "kernel.h"
+#include "loop.h"
 #include "stream.h"
 #include "users.h"
 
@@ -52,6 +53,8 @@ struct vial_ctx {
 	bool is_started;            /* the kernel's process exists */
 	bool is_ending;             /* the kernel has said that it exits */
 	bool is_warm;               /* the next kernel is started warm */
+	bool is_untouched;          /* nobody's code has run in the kernel: it was started while a template was baked */
+	bool is_touching;           /* the kernel walks through a run of ours */
 	bool has_restarted;         /* since the last run's answer: it must be told */
 	unsigned failures;          /* kernels in a row that ended before they were ready */
 	unsigned run_number;
@@ -64,8 +67,10 @@ struct vial_ctx {
 	struct vial_ctx_waiter *waiters;
 	/* Output between runs: the latest 64 KiB, for the next run. */
 	struct vial_late *late;
-	/* Reseeding: the number that we wait for; 0 when not. */
+	/* Reseeding: the number that we wait for; 0 when not. One that is owed comes before the next run. */
 	unsigned awaited_reseed;
+	bool owes_reseed;
+	struct vial_timer patience;
 };
 
 struct vial_ctx *vial_ctx_first(void);
@@ -79,6 +84,11 @@ int vial_ctx_create(const char *id, const struct vial_language *language, const 
 void vial_ctx_delete(struct vial_ctx *ctx);
 /* A new kernel under the same id. The run under way ends with it, those in the queue stay. */
 void vial_ctx_restart(struct vial_ctx *ctx);
+/*
+ * Has an untouched kernel walk the way of a run once. After a restore every page that is needed for the first time costs a fault; those that wait in a
+ * pool have the time. vial_ctx_wait() waits for the end of it.
+ */
+void vial_ctx_touch(struct vial_ctx *ctx);
 /* True when something was running. */
 bool vial_ctx_interrupt(struct vial_ctx *ctx);
 /* Takes the waiter over. Calls at once when it is so already. */

@@ -227,7 +227,10 @@ void vial_op_warm(struct vial_stream *stream, json_t *request)
 	const struct vial_language *languages[MAX_WARM];
 	struct warming *warming;
 	size_t count = json_array_size(names), i;
+	bool is_touch = false;
 
+	if (!vial_request_bool(stream, request, "touch", &is_touch))
+		return;
 	if (!json_is_array(names) || count > MAX_WARM) {
 		vial_stream_close_error(stream, VIAL_INVALID, "\"languages\" must be a list of at most %d languages", MAX_WARM);
 		return;
@@ -251,6 +254,8 @@ void vial_op_warm(struct vial_stream *stream, json_t *request)
 		const char *problem = NULL;
 		struct vial_ctx *ctx = vial_ctx_default(languages[i], true, &problem);
 
+		if (ctx && is_touch)
+			vial_ctx_touch(ctx);
 		if (ctx)
 			vial_ctx_wait(ctx, true, on_warm, warming);
 		else

@@ -560,6 +560,19 @@ bool vial_kernel_reseed(struct vial_kernel *kernel, const uint8_t *seed, size_t 
 	return true;
 }
 
+bool vial_kernel_touch(struct vial_kernel *kernel)
+{
+	json_t *message;
+	int result;
+
+	if (kernel->cell_fd >= 0) /* bash: small as it is */
+		return false;
+	message = json_pack("{s:s}", "type", "touch");
+	result = vial_pipe_write_json(&kernel->requests, message);
+	json_decref(message);
+	return result == 0;
+}
+
 pid_t vial_kernel_pid(const struct vial_kernel *kernel)
 {
 	return kernel ? kernel->pid : 0;

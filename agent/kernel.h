@@ -30,7 +30,7 @@ struct vial_kernel_handlers {
 	/* How much output may be handed over now; 0 stops all reading until vial_kernel_continue(). */
 	size_t (*room)(void *data);
 	void (*on_output)(uint8_t channel, const uint8_t *bytes, size_t size_bytes, void *data);
-	/* "type" is "ready", "result", "error", "ending", "done" or "reseeded". Borrowed. */
+	/* "type" is "ready", "result", "error", "ending", "done", "reseeded" or "touched". Borrowed. */
 	void (*on_message)(const char *type, json_t *message, void *data);
 	/* The process exists. */
 	void (*on_started)(void *data);
@@ -67,6 +67,8 @@ int vial_kernel_run(struct vial_kernel *kernel, const struct vial_kernel_request
 void vial_kernel_interrupt(struct vial_kernel *kernel, unsigned number);
 /* Asks for new random state. True when a "reseeded" message with that number will come. */
 bool vial_kernel_reseed(struct vial_kernel *kernel, const uint8_t *seed, size_t size_bytes, unsigned number);
+/* Has it walk the way of a run without leaving a trace. True when a "touched" message will come. */
+bool vial_kernel_touch(struct vial_kernel *kernel);
 /* The process, its group and its session; on_exit follows. */
 void vial_kernel_kill(struct vial_kernel *kernel);
 /* Kills it and forgets it: nothing is called any more. */

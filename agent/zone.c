@@ -3,7 +3,7 @@
  * The agent's side of the zone: starts its init, sends it spawn requests, and keeps the handle of every process it started.
  * spawn.h and zone.h describe it from outside.
  *
- * A child handle: requested → started → exited, or requested → failed. Messages of the zone's init are believed only about handles
+ * A child handle: requested → claimed → started → exited, or requested → failed. Messages of the zone's init are believed only about handles
  * in the right state. Guest root can stop or trace the init, and then nobody would hear of an exit; so while there are handles it is asked for a sign of
  * life now and then (and continued, should it be stopped), and a zone whose init stays mute is killed. Beats are counted, not timed: a
  * sandbox that slept for an hour has missed one beat.
@@ -47,7 +47,7 @@ struct vial_child {
 	struct vial_child *next;
 	uint32_t id;
 	pid_t pid, outer_pid;
-	bool is_started, is_oom, is_forgotten;
+	bool is_claimed, is_started, is_oom, is_forgotten;
 	int pending_signal;
 	bool is_pending_for_group;
 	const struct vial_child_handlers *handlers;
@@ -113,6 +113,8 @@ int vial_child_signal(struct vial_child *child, int signal, bool is_whole_group)
 		child->is_pending_for_group = is_whole_group;
 		return 0;
 	}
+	if (child->outer_pid <= 1)
+		return -ESRCH;
 	return kill(is_whole_group ? -child->outer_pid : child->outer_pid, signal) < 0 ? -errno : 0;
 }
 
@@ -124,7 +126,7 @@ void vial_child_forget(struct vial_child *child)
 void vial_zone_mark_oom(pid_t outer_pid, pid_t outer_session)
 {
 	for (struct vial_child *child = zone.children; child; child = child->next) {
-		if (child->outer_pid == outer_pid || child->outer_pid == outer_session)
+		if (child->outer_pid > 1 && (child->outer_pid == outer_pid || child->outer_pid == outer_session))
 			child->is_oom = true;
 	}
 }
@@ -147,16 +149,21 @@ static void give_up(struct vial_child *child, enum vial_spawn_stage stage, int e
 
 /* --- reports --- */
 
+/*
+ * 0 is what gVisor says of a sender that has ended and been reaped before we came to read: there is nobody left to signal, but its exit is news all the
+ * same. A pid we must never signal by mistake can only come from a forged message.
+ */
 static void on_claim(struct vial_child *child, pid_t outer_pid)
 {
-	/* A pid we must never signal by mistake can only come from a forged message. */
-	if (child->outer_pid == 0 && outer_pid > 1 && outer_pid != zone.init_pid)
-		child->outer_pid = outer_pid;
+	if (child->is_claimed || outer_pid == 1 || outer_pid == zone.init_pid)
+		return;
+	child->is_claimed = true;
+	child->outer_pid = outer_pid;
 }
 
 static void on_started(struct vial_child *child, const struct vial_zone_report *report)
 {
-	if (child->is_started || child->outer_pid == 0)
+	if (child->is_started || !child->is_claimed)
 		return;
 	child->pid = report->pid;
 	child->is_started = true;

@@ -10,6 +10,7 @@
 
 #include "service/boot.h"
 #include "service/sandbox_private.h"
+#include "service/writebehind.h"
 #include "util/fault.h"
 #include "util/log.h"
 
@@ -20,6 +21,7 @@ typedef struct {
 	char *image;
 	gboolean stays_frozen;
 	gboolean is_frozen;
+	VialWriteBehind *behind;
 	guint timer;
 	GError *error; /* told after the thaw */
 	VialFreezeDone done;
@@ -80,6 +82,7 @@ static void on_checkpointed(json_t *result, const GError *error, gpointer data)
 {
 	Freeze *freeze = data;
 
+	g_clear_pointer(&freeze->behind, vial_write_behind_stop);
 	if (!error && vial_fault("freeze.checkpointed"))
 		freeze->error = g_error_new_literal(VIAL_ERROR, VIAL_ERROR_INTERNAL, "injected failure after the checkpoint");
 	if (error)
@@ -102,6 +105,8 @@ void vial_freeze_on_frozen(VialSandbox *sandbox)
 		                            "the snapshot's folder cannot be made: %s", g_strerror(errno));
 		return thaw(freeze);
 	}
+	if (freeze->stays_frozen) /* somebody waits until it is durable */
+		freeze->behind = vial_write_behind_start(freeze->image);
 	vial_instance_checkpoint(sandbox->instance, freeze->image, TRUE, on_checkpointed, freeze);
 }
 

@@ -240,6 +240,29 @@ static char *authenticate(VialManifests *manifests, const char *dir, json_t *bod
 
 /* Sealing */
 
+typedef struct {
+	const char *dir;
+	int dir_fd;
+	GError *error;
+} Flush;
+
+/* The disk's work, beside the hashing, which is the processor's. */
+static gpointer flush_folder(gpointer data)
+{
+	Flush *flush = data;
+	g_autoptr(GDir) listing = g_dir_open(flush->dir, 0, NULL);
+	const char *name;
+
+	while (!flush->error && listing && (name = g_dir_read_name(listing))) {
+		vial_autofd int fd = openat(flush->dir_fd, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+
+		if (fd < 0 || vial_fault("manifest.sync") || fdatasync(fd) < 0)
+			vial_fail(&flush->error, errno == ENOSPC ? VIAL_ERROR_NO_SPACE : VIAL_ERROR_INTERNAL, "cannot flush %s of the snapshot: %s",
+			          name, g_strerror(errno));
+	}
+	return NULL;
+}
+
 static json_t *hash_folder(const char *dir, int dir_fd, GError **error)
 {
 	g_autoptr(GDir) listing = g_dir_open(dir, 0, NULL);
@@ -247,22 +270,34 @@ static json_t *hash_folder(const char *dir, int dir_fd, GError **error)
 	const char *name;
 
 	while (listing && (name = g_dir_read_name(listing))) {
-		vial_autofd int fd = openat(dir_fd, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
-		g_autofree char *sum = NULL;
+		g_autofree char *sum = hash_file(dir_fd, name, error);
 		struct stat info;
 
-		/* The flush first: hashing then reads what will still be there after a power cut. */
-		if (fd < 0 || fstat(fd, &info) < 0 || vial_fault("manifest.sync") || fsync(fd) < 0) {
-			vial_fail(error, errno == ENOSPC ? VIAL_ERROR_NO_SPACE : VIAL_ERROR_INTERNAL, "cannot flush %s of the snapshot: %s", name,
-			          g_strerror(errno));
-			return NULL;
-		}
-		sum = hash_file(dir_fd, name, error);
 		if (!sum)
 			return NULL;
+		if (fstatat(dir_fd, name, &info, AT_SYMLINK_NOFOLLOW) < 0) {
+			vial_fail(error, VIAL_ERROR_INTERNAL, "cannot read %s of the snapshot: %s", name, g_strerror(errno));
+			return NULL;
+		}
 		json_object_set_new(files, name, json_pack("{s:I, s:s}", "size_bytes", (json_int_t)info.st_size, "sha256", sum));
 	}
 	return g_steal_pointer(&files);
+}
+
+static json_t *flush_and_hash(const char *dir, int dir_fd, GError **error)
+{
+	Flush flush = { .dir = dir, .dir_fd = dir_fd };
+	GThread *flusher = g_thread_new("flush", flush_folder, &flush);
+	json_t *files = hash_folder(dir, dir_fd, error);
+
+	g_thread_join(flusher);
+	if (files && flush.error) {
+		g_propagate_error(error, flush.error);
+		g_clear_pointer(&files, json_decref);
+		return NULL;
+	}
+	g_clear_error(&flush.error);
+	return files;
 }
 
 gboolean vial_manifest_seal(VialManifests *manifests, const char *dir, json_t *facts, GError **error)
@@ -274,7 +309,7 @@ gboolean vial_manifest_seal(VialManifests *manifests, const char *dir, json_t *f
 
 	if (dir_fd < 0)
 		return vial_fail(error, VIAL_ERROR_INTERNAL, "cannot open the snapshot's folder: %s", g_strerror(errno));
-	files = hash_folder(dir, dir_fd, error);
+	files = flush_and_hash(dir, dir_fd, error);
 	if (!files)
 		return FALSE;
 	json_object_set_new(body, "version", json_integer(MANIFEST_VERSION));

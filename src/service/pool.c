@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One entry is made at a time, and only while no client's boot is under way, so that filling up never slows a user. Under
+ * One entry is made at a time, and only while no client waits for a boot or has just claimed one, so that filling up never slows a user. Under
  * memory pressure the pool gives its guests back and makes no new ones until there is room again.
  */
 #include "service/pool.h"
@@ -12,11 +12,16 @@
 #include "service/slots.h"
 #include "util/id.h"
 #include "util/log.h"
+#include "util/time.h"
 
 #define LOOK_SECONDS 2
 #define PAUSE_AFTER_FAILURE_LOOKS 15
 /* Below this share of the host's memory the pool is drained. */
 #define LOW_MEMORY_PERCENT 10
+#define TOUCH_TIMEOUT_MS 30000
+/* Whoever has claimed a guest is about to use it, and making the next one takes a core: that waits for a quiet moment, but not for ever. */
+#define REST_MS 100
+#define MAX_REST_MS 1000
 
 typedef struct {
 	char *host_id;
@@ -35,6 +40,8 @@ struct VialPool {
 	GPtrArray *entries; /* ready ones */
 	Entry *making;
 	guint look;
+	guint rest;
+	gint64 claimed_ms;
 	guint failures_wait;
 	gboolean is_closed;
 	gboolean is_low_on_memory;
@@ -108,6 +115,22 @@ static guint count(VialPool *pool, const VialTemplate *template, gboolean restor
 
 /* Taking */
 
+static gboolean on_rested(gpointer data)
+{
+	VialPool *pool = data;
+
+	pool->rest = 0;
+	vial_pool_kick(pool);
+	return G_SOURCE_REMOVE;
+}
+
+static void rest(VialPool *pool)
+{
+	pool->claimed_ms = vial_time_monotonic_ms();
+	if (!pool->rest && !pool->is_closed)
+		pool->rest = g_timeout_add(REST_MS, on_rested, pool);
+}
+
 static VialInstance *take(Entry *entry, char **out_host_id)
 {
 	VialInstance *instance = entry->instance;
@@ -115,7 +138,7 @@ static VialInstance *take(Entry *entry, char **out_host_id)
 	vial_instance_set_events(instance, &(VialInstanceEvents){ 0 }, NULL);
 	*out_host_id = g_strdup(entry->host_id);
 	g_ptr_array_remove(entry->pool->entries, entry);
-	vial_pool_kick(entry->pool);
+	rest(entry->pool);
 	entry_free(entry);
 	return instance;
 }
@@ -190,12 +213,8 @@ static void made(Entry *entry, VialInstance *instance, const GError *error)
 		closed_one(pool);
 }
 
-static void on_restored(VialInstance *instance, const GError *error, gpointer data)
-{
-	made(data, instance, error);
-}
-
-static void on_blank_created(json_t *result, const GError *error, gpointer data)
+/* The last step of making one, with its instance in `entry`. */
+static void on_step_done(json_t *result, const GError *error, gpointer data)
 {
 	Entry *entry = data;
 	VialInstance *instance = g_steal_pointer(&entry->instance);
@@ -208,6 +227,19 @@ static void on_blank_created(json_t *result, const GError *error, gpointer data)
 	made(entry, error ? NULL : instance, error);
 }
 
+/* While it waits it can as well fault in what a first run needs: then that one is as fast as any other. */
+static void on_restored(VialInstance *instance, const GError *error, gpointer data)
+{
+	Entry *entry = data;
+
+	if (error)
+		return made(entry, NULL, error);
+	entry->instance = instance;
+	vial_channel_call(vial_instance_channel(instance),
+	                  json_pack("{s:s, s:b, s:[s, s]}", "op", "warm", "touch", 1, "languages", "python", "javascript"), TOUCH_TIMEOUT_MS,
+	                  on_step_done, entry);
+}
+
 static void on_blank_launched(VialInstance *instance, GError *error, gpointer data)
 {
 	Entry *entry = data;
@@ -217,7 +249,7 @@ static void on_blank_launched(VialInstance *instance, GError *error, gpointer da
 		return made(entry, NULL, error);
 	}
 	entry->instance = instance;
-	vial_instance_create(instance, on_blank_created, entry);
+	vial_instance_create(instance, on_step_done, entry);
 }
 
 static Entry *entry_new(VialPool *pool, const VialTemplate *template, gboolean restored)
@@ -270,14 +302,15 @@ static void make_blank(VialPool *pool, const VialTemplate *template)
 
 static gboolean clients_are_waiting(VialPool *pool)
 {
+	gboolean may_rest = vial_time_monotonic_ms() - pool->claimed_ms < MAX_REST_MS;
 	GHashTableIter iter;
 	gpointer value;
 
 	g_hash_table_iter_init(&iter, vial_sandboxes_table(pool->app->sandboxes));
 	while (g_hash_table_iter_next(&iter, NULL, &value)) {
-		VialState state = ((VialSandbox *)value)->state;
+		VialSandbox *sandbox = value;
 
-		if (state == VIAL_STATE_CREATING || state == VIAL_STATE_WAKING)
+		if (sandbox->state == VIAL_STATE_CREATING || sandbox->state == VIAL_STATE_WAKING || (may_rest && sandbox->active > 0))
 			return TRUE;
 	}
 	return FALSE;
@@ -289,8 +322,12 @@ static gboolean fill(gpointer data)
 	GPtrArray *templates = vial_templates_all(pool->app->templates);
 	guint wanted = (guint)pool->app->config->pool_size;
 
-	if (pool->making || pool->is_closed || pool->is_low_on_memory || pool->failures_wait > 0 || clients_are_waiting(pool))
+	if (pool->making || pool->rest || pool->is_closed || pool->is_low_on_memory || pool->failures_wait > 0)
 		return G_SOURCE_REMOVE;
+	if (clients_are_waiting(pool)) {
+		pool->rest = g_timeout_add(REST_MS, on_rested, pool);
+		return G_SOURCE_REMOVE;
+	}
 	for (guint i = 0; i < templates->len; i++) {
 		VialTemplate *template = templates->pdata[i];
 
@@ -374,6 +411,7 @@ void vial_pool_drain(VialPool *pool, void (*done)(gpointer data), gpointer data)
 {
 	pool->is_closed = TRUE;
 	g_clear_handle_id(&pool->look, g_source_remove);
+	g_clear_handle_id(&pool->rest, g_source_remove);
 	pool->drained = done;
 	pool->drained_data = data;
 	pool->closing = 1 + pool->entries->len + (pool->making ? 1 : 0);
@@ -387,6 +425,7 @@ void vial_pool_free(VialPool *pool)
 	if (!pool)
 		return;
 	g_clear_handle_id(&pool->look, g_source_remove);
+	g_clear_handle_id(&pool->rest, g_source_remove);
 	g_ptr_array_unref(pool->entries);
 	g_free(pool);
 }

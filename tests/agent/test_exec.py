@@ -206,3 +206,10 @@ def test_duration_is_measured(box):
 def test_a_program_can_open_dev_stdout_and_dev_stderr(box):
     answer = box.run("echo out > /dev/stdout; echo err > /dev/stderr")
     assert answer.stdout == "out\n" and answer.stderr == "err\n"
+
+
+def test_programs_that_end_before_anybody_looks_are_told_too(box):
+    """Many at once: the agent is busy with the next requests while the first programs have come, gone and been reaped."""
+    for _ in range(3):
+        streams = [box.open("exec", argv=["true"]) for _ in range(200)]
+        assert {stream.collect(60).ok().result["exit_code"] for stream in streams} == {0}

@@ -39,6 +39,17 @@ def test_a_claim_takes_identity_env_metadata_and_limits_from_the_request(pooled)
     sandbox.delete()
 
 
+def test_what_the_pool_did_to_the_kernels_cannot_be_seen(pooled):
+    wait_for_pool(pooled)
+    sandbox = pooled.client().create()
+    first = sandbox.call("POST", "/run", {"code": "(In, Out, _, [name for name in dir() if 'vial' in name])"})
+    assert first["execution_count"] == 1 and first["results"][0]["text/plain"].startswith("(['', "), first
+    assert first["results"][0]["text/plain"].endswith("{}, '', [])"), first
+    first = sandbox.call("POST", "/run", {"code": "Object.keys(globalThis).filter(name => /warm|vial/.test(name)).length", "language": "javascript"})
+    assert first["execution_count"] == 1 and first["results"][0]["text/plain"] == "0", first
+    sandbox.delete()
+
+
 def test_other_sizes_do_not_come_from_the_pool(pooled):
     wait_for_pool(pooled)
     sandbox = pooled.client().create(memory_mb=1024)
@@ -66,7 +77,11 @@ def test_twenty_at_once_from_a_pool_of_two_all_come_and_none_twice(pooled):
     assert len({sandbox.id for sandbox in made}) == 20
     names = [sandbox.exec("hostname; echo mine > /workspace/only; ls /workspace")["stdout"].split() for sandbox in made]
     assert [name[0] for name in names] == [sandbox.id for sandbox in made]
-    assert len({value(sandbox, "__import__('random').random()") for sandbox in made}) == 20
+    # Their kernels came with the template and nobody has used them yet.
+    for code, language in (("__import__('random').random()", "python"), ("Math.random()", "javascript"), ("echo $RANDOM$RANDOM", "bash")):
+        answers = [sandbox.call("POST", "/run", {"code": code, "language": language}) for sandbox in made]
+        drawn = {answer["stdout"] if language == "bash" else answer["results"][0]["text/plain"] for answer in answers}
+        assert len(drawn) == 20, (language, drawn)
     assert {"pool", "restore"} == {sandbox.info["boot_mode"] for sandbox in made}
     for sandbox in made:
         sandbox.delete()

@@ -14,6 +14,8 @@ const streams = require('./streams.js');
 
 const WARM_CELLS = ['1+1', '{ const a = [1, { b: 2 }]; a }', '[1, 2]', 'await null', 'throw new Error("warm")', 'console.log("")', '1+1', '1+1'];
 
+const TOUCH_CELLS = WARM_CELLS.slice(0, 1);
+
 // Interrupting a cell throws away every microtask that waits with it, so nothing of ours may hang on a promise: requests wait in a
 // list, and each step is started by the event loop.
 const requests = [];
@@ -21,6 +23,7 @@ let run = null; // the open run: {id, number, count, isColored, restore}
 let count = 0;
 
 function onRequest(request) {
+	if (request.type === 'touch') touch();
 	if (request.type !== 'run') return;
 	requests.push(request);
 	if (!run && requests.length === 1) start();
@@ -111,8 +114,18 @@ function onExit(status) {
 
 // Pays for lazy compilation and first calls now, along the whole way of a run but the pipe.
 async function warm() {
+	await runUnseen(WARM_CELLS);
+}
+
+// Nobody's code has run yet, so nothing can be seen of it afterwards.
+async function touch() {
+	await runUnseen(TOUCH_CELLS);
+	channel.send({ type: 'touched' });
+}
+
+async function runUnseen(cells) {
 	channel.mute(true);
-	for (const code of WARM_CELLS) {
+	for (const code of cells) {
 		onRequest({ type: 'run', id: 'warm', code, number: 0 });
 		while (run || requests.length) await new Promise((resolve) => setTimeout(resolve, 1));
 	}
