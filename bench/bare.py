@@ -53,8 +53,7 @@ class Bare:
         self.dir = tempfile.mkdtemp(prefix="vial-bare-")
         folder = glob.glob(os.path.join(daemon.data, "sandboxes", "*", "config.json"))[0]
         self.spec = json.load(open(folder))
-        baked = sorted(glob.glob(os.path.join(IMAGES, f"baked-{template}-*")), key=os.path.getmtime)
-        self.checkpoint = baked[-1]
+        (self.checkpoint,) = glob.glob(os.path.join(IMAGES, f"baked-{template}-*"))
         self.count = 0
         self.held = {}  # our ends of the pipes: without them the agent ends
 
