@@ -200,7 +200,7 @@ parse_list(const json_t *json, const char *field, gboolean is_allow, GPtrArray *
 	json_t *item;
 	gsize i;
 
-	if (!vial_json_get_string_array(json, field, VIAL_JSON_OPTIONAL, VIAL_NET_MAX_ENTRIES, VIAL_NET_MAX_ENTRY_BYTES,
+	if (!vial_json_get_string_array(json, field, VIAL_JSON_NOT_NULL, VIAL_NET_MAX_ENTRIES, VIAL_NET_MAX_ENTRY_BYTES,
 	                                &array, error)) {
 		g_prefix_error(error, "network: ");
 		return FALSE;
@@ -269,7 +269,7 @@ vial_net_policy_parse(const json_t *json, GError **error)
 		vial_fail(error, VIAL_ERROR_INVALID, "network: must be an object");
 		return NULL;
 	}
-	if (!vial_json_get_choice(json, "mode", VIAL_JSON_OPTIONAL, mode_names, &mode, error)) {
+	if (!vial_json_get_choice(json, "mode", VIAL_JSON_NOT_NULL, mode_names, &mode, error)) {
 		g_prefix_error(error, "network: ");
 		return NULL;
 	}

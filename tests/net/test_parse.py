@@ -48,6 +48,7 @@ def test_what_is_never_reachable_cannot_be_allowed(parse, entry):
 @pytest.mark.parametrize("network,message", [
     ([], "object"), ("open", "object"), ({"mode": "closed"}, "mode"), ({"mode": 1}, "mode"), ({"mode": "open", "allow_out": "x"}, "allow_out"),
     ({"mode": "open", "deny_out": [1]}, "deny_out"), ({"mode": "disabled", "allow_out": ["1.2.3.4"]}, "disabled"),
+    ({"mode": None}, "mode.* null"), ({"mode": "open", "allow_out": None}, "allow_out.* null"), ({"deny_out": None}, "deny_out.* null"),
     (filtered(["1.2.3.4"] * 513), "allow_out"), (filtered([f"example.com:{p}" for p in range(1, 18)]), "port ranges")])
 def test_wrong_shape_is_refused(parse, network, message):
     with pytest.raises(Refused, match=message):
