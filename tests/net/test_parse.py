@@ -55,6 +55,12 @@ def test_wrong_shape_is_refused(parse, network, message):
         parse(network)
 
 
+@pytest.mark.parametrize("limits", [{"rate_mbit": 1}, {"max_connections": 65535}, {"rate_mbit": 100, "max_connections": 10}])
+def test_limits_are_taken_and_shown(parse, limits):
+    assert parse({"mode": "open", "limits": limits}) == {"mode": "open", "allow_out": [], "deny_out": [], "limits": limits}
+    assert "limits" not in parse({"mode": "open", "limits": {}})
+
+
 def test_defaults(parse):
     disabled = {"mode": "disabled", "allow_out": [], "deny_out": []}
     assert parse(None) == disabled and parse({}) == disabled
