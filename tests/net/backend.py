@@ -185,6 +185,10 @@ class VialdBackend:
         self.process.wait()
 
     def request(self, method, path, body=None):
+        text = self.text(path, method, body)
+        return json.loads(text) if text else {}
+
+    def text(self, path, method="GET", body=None):
         connection = http.client.HTTPConnection("viald", timeout=120)
         connection.sock = socket.socket(socket.AF_UNIX)
         connection.sock.settimeout(120)
@@ -196,7 +200,7 @@ class VialdBackend:
         connection.close()
         if answer.status >= 400:
             raise Refused(json.loads(text)["error"])
-        return json.loads(text) if text else {}
+        return text.decode()
 
     def create(self, network=None, limits=None):
         if set(limits or {}) - {"rate_mbit", "max_connections"}:

@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Caps that an owner asks for, through a viald with real sandboxes: measured from inside, and kept through everything that
-happens to a sandbox and to viald."""
+"""Through a viald with real sandboxes: the caps that an owner asks for, measured from inside and kept through everything that happens
+to a sandbox and to viald; and the counters."""
 import time
 
 import pytest
 
 import backend as backends
 from backend import Refused
-from internet import EXAMPLE
+from cases import filtered, http, resolve, tcp
+from internet import EXAMPLE, OTHER
 from test_limits import GET, PUT, mbit
 
 HOLD_MANY = """
@@ -127,3 +128,32 @@ def test_a_bad_limit_is_named_and_changes_nothing(viald, make, limits, names):
             attempt()
         assert "network: " in str(refused.value) and names in str(refused.value)
     assert viald.request("GET", f"/v1/sandboxes/{box.id}/network")["limits"] == {"rate_mbit": 50}
+
+
+def test_counters_are_in_the_sandboxs_metrics_and_in_the_daemons(viald, make):
+    def numbers(box):
+        return viald.request("GET", f"/v1/sandboxes/{box.id}/metrics")["network"]
+
+    def total():
+        lines = viald.text("/metrics").splitlines()
+        return {name: float(number) for name, number in (line.rsplit(" ", 1) for line in lines if line.startswith("vial_network_"))}
+
+    box, before = make(**filtered(["example.com"])), total()
+    assert numbers(box)["connections_allowed"] == numbers(box)["dns_allowed"] == 0
+    box.try_all([http("example.com"), http("example.com"), tcp(OTHER), resolve("evil.com")])
+    mbit(box, GET, "example.com", 1_000_000)
+    time.sleep(0.3)  # the kernel reports in small batches
+    one, after = numbers(box), total()
+    assert one["connections_allowed"] == 3 and one["connections_denied"] == 1
+    assert one["dns_allowed"] >= 1 and one["dns_denied"] >= 1
+    assert one["bytes_in"] > 1_000_000 and one["bytes_out"] > 1000
+    for name, field in (('connections_total{verdict="allow"}', "connections_allowed"), ('connections_total{verdict="deny"}', "connections_denied"),
+                        ('dns_questions_total{verdict="allow"}', "dns_allowed"), ('dns_questions_total{verdict="deny"}', "dns_denied")):
+        assert after["vial_network_" + name] - before["vial_network_" + name] == one[field], name
+    assert after['vial_network_bytes_total{direction="in"}'] - before['vial_network_bytes_total{direction="in"}'] > 1_000_000
+    assert after['vial_network_slots{state="held"}'] >= 1 and after['vial_network_slots{state="prepared"}'] >= 1
+    # What is gone has been counted.
+    box.close()
+    gone = total()
+    for name in after:
+        assert "_total" not in name or gone[name] >= after[name], name
