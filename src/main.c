@@ -154,6 +154,7 @@ static void on_baked(guint failures, gpointer data)
 	const char *url = vial_server_url(daemon->app.server);
 
 	daemon->app.pool = vial_pool_new(&daemon->app);
+	vial_templates_watch(&daemon->app);
 	g_print("\nVial is ready at %s  (engine: %s)\n", url, daemon->app.engine_reason);
 	g_print("  the key is in %s\n", vial_keys_admin_file(daemon->app.keys));
 	g_print("  try:  curl -s -H \"Authorization: Bearer $(cat %s)\" -d '{}' %s/v1/sandboxes\n", vial_keys_admin_file(daemon->app.keys), url);

@@ -116,7 +116,8 @@ static void on_claimed(VialInstance *instance, const GError *error, gpointer dat
 	g_clear_pointer(&sandbox->instance, vial_instance_free);
 	vial_sweep(sandbox->app, sandbox->host_id, NULL, NULL);
 	template = vial_templates_find(sandbox->app->templates, sandbox->template_name);
-	boot_fresh(creation, template ? template->checkpoint : NULL);
+	/* Replaced meanwhile: its checkpoint does not fit this sandbox's image. */
+	boot_fresh(creation, template && strcmp(template->hash, sandbox->template_hash) == 0 ? template->checkpoint : NULL);
 }
 
 static VialBootSpec boot_spec(const VialSandbox *sandbox)

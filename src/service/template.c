@@ -17,10 +17,10 @@
 /* Defaults for images whose manifest names none. */
 static const VialLimits default_limits = { .cpu = 2, .memory_mb = 2048, .disk_mb = 4096, .process_limit = 512 };
 
-static void template_free(gpointer data)
+void vial_template_free(VialTemplate *template)
 {
-	VialTemplate *template = data;
-
+	if (!template)
+		return;
 	g_free(template->name);
 	g_free(template->summary);
 	g_strfreev(template->aliases);
@@ -79,7 +79,7 @@ static gboolean may_use(VialApp *app, const char *checkpoint)
 	return FALSE;
 }
 
-static VialTemplate *template_load(VialApp *app, VialTemplates *templates, const char *path)
+VialTemplate *vial_template_load(VialApp *app, VialTemplates *templates, const char *path)
 {
 	g_autoptr(json_t) manifest = json_load_file(path, JSON_REJECT_DUPLICATES, NULL);
 	const char *name = json_string_value(json_object_get(manifest, "name"));
@@ -126,7 +126,8 @@ VialTemplates *vial_templates_load(VialApp *app, GError **error)
 	g_autoptr(GDir) dir = NULL;
 	const char *name;
 
-	templates->all = g_ptr_array_new_with_free_func(template_free);
+	templates->all = g_ptr_array_new_with_free_func((GDestroyNotify)vial_template_free);
+	templates->stamps = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, g_free);
 	templates->images_dir = g_strdup(app->config->images_dir);
 	dir = g_dir_open(templates->images_dir, 0, NULL);
 	if (!dir) {
@@ -138,8 +139,12 @@ VialTemplates *vial_templates_load(VialApp *app, GError **error)
 		goto failed;
 	while ((name = g_dir_read_name(dir))) {
 		g_autofree char *path = g_build_filename(templates->images_dir, name, NULL);
-		VialTemplate *template = g_str_has_suffix(name, ".json") ? template_load(app, templates, path) : NULL;
+		VialTemplate *template;
 
+		if (!g_str_has_suffix(name, ".json"))
+			continue;
+		vial_template_note(templates, path);
+		template = vial_template_load(app, templates, path);
 		if (template)
 			g_ptr_array_add(templates->all, template);
 	}
@@ -155,7 +160,10 @@ void vial_templates_free(VialTemplates *templates)
 {
 	if (!templates)
 		return;
+	vial_templates_unwatch(templates);
+	vial_template_free(templates->incoming);
 	g_ptr_array_unref(templates->all);
+	g_hash_table_unref(templates->stamps);
 	g_free(templates->images_dir);
 	g_free(templates->runtime_dir);
 	g_free(templates->runtime_hash);
