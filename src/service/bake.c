@@ -9,6 +9,7 @@
 
 #include "service/boot.h"
 #include "service/manifest.h"
+#include "service/prune.h"
 #include "service/template_private.h"
 #include "util/id.h"
 #include "util/json.h"
@@ -89,6 +90,7 @@ static void seal_done(gpointer data)
 	if (rename(bake->image, target) < 0)
 		return leave(bake, g_strerror(errno));
 	vial_manifest_moved(bake->app->manifests, bake->image, target);
+	bake->template->hold = vial_images_hold(target);
 	bake->template->checkpoint = g_steal_pointer(&target);
 	say(bake, "baked");
 	leave(bake, NULL);

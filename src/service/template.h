@@ -20,6 +20,7 @@ typedef struct {
 	VialLimits limits; /* defaults for its sandboxes */
 	gint64 size_bytes;
 	char *created_at;
+	int hold; /* keeps the checkpoint, see prune.h; -1 for none */
 } VialTemplate;
 
 /* Reads the images and copies agent and kernels to where guests find them. Blocks; at start. */

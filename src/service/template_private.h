@@ -8,6 +8,7 @@ struct VialTemplates {
 	char *images_dir;
 	char *runtime_dir;
 	char *runtime_hash;
+	int runtime_hold; /* see prune.h */
 	GPtrArray *all;
 	struct VialBake *bake; /* under way, or NULL */
 	/* template_watch.c */
