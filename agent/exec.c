@@ -127,7 +127,7 @@ void vial_op_exec(struct vial_stream *stream, json_t *request)
 		return;
 	}
 	options.argv = argv;
-	options.command = json_object_get(request, "cmd") ? argv[2] : argv[0];
+	options.shell_line = json_object_get(request, "cmd") ? argv[2] : NULL;
 	options.cwd = cwd;
 	options.env = env;
 	options.user = &user;

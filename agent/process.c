@@ -11,6 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "cmdline.h"
 #include "processinput.h"
 #include "procfs.h"
 #include "pty.h"
@@ -79,6 +80,7 @@ static void free_run(struct vial_process_run *run)
 	vial_timer_clear(&run->grace);
 	vial_timer_clear(&run->silence);
 	vial_ring_free(run->ring);
+	free(run->program);
 	free(run->command);
 	free(run->cwd);
 	free(run);
@@ -531,9 +533,9 @@ static void explain_failure(struct vial_process_run *run, enum vial_spawn_stage 
 	else if (stage == VIAL_SPAWN_CWD)
 		vial_stream_close_errno(stream, error, "cannot enter the working directory %s", run->cwd);
 	else if (stage == VIAL_SPAWN_EXEC && error == ENOENT)
-		vial_stream_close_error(stream, VIAL_NOT_FOUND, "command not found: %.200s", run->command);
+		vial_stream_close_error(stream, VIAL_NOT_FOUND, "command not found: %.200s", run->program);
 	else if (stage == VIAL_SPAWN_EXEC)
-		vial_stream_close_errno(stream, error, "cannot run %.200s", run->command);
+		vial_stream_close_errno(stream, error, "cannot run %.200s", run->program);
 	else
 		vial_stream_close_errno(stream, error, "cannot start a process");
 }
@@ -643,13 +645,14 @@ static struct vial_process_run *new_run(struct vial_stream *stream, const struct
 	run->input.fd = -1;
 	run->stream = stream;
 	run->is_background = options->is_background;
-	run->command = strdup(options->command);
+	run->program = strdup(options->argv[0]);
+	run->command = options->shell_line ? vial_cmdline_from_shell(options->shell_line) : vial_cmdline_from_argv(options->argv);
 	run->cwd = strdup(options->cwd);
 	run->ring = options->is_background ? vial_ring_new() : NULL;
 	run->started_ms = vial_loop_now_ms();
 	run->started_at_ms = (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
 	strcpy(run->user, options->user->name);
-	if (!run->command || !run->cwd || (options->is_background && !run->ring)) {
+	if (!run->program || !run->command || !run->cwd || (options->is_background && !run->ring)) {
 		free_run(run);
 		return NULL;
 	}

@@ -48,7 +48,8 @@ struct vial_process_run {
 	struct vial_child *child; /* NULL when it has exited */
 	pid_t pid;
 	pid_t outer_pid;
-	char *command; /* for the list */
+	char *program; /* for what goes wrong */
+	char *command; /* for the list, see cmdline.h */
 	char *cwd;
 	char user[64];
 	int64_t started_at_ms; /* wall clock */
@@ -69,7 +70,7 @@ struct vial_process_run {
 /* What exec wants, with everything borrowed for the call. */
 struct vial_process_options {
 	const char *const *argv;
-	const char *command;
+	const char *shell_line; /* what argv has bash run, or NULL */
 	const char *cwd;
 	char *const *env;
 	const struct vial_user *user;

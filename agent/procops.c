@@ -10,8 +10,6 @@
 #include "procfs.h"
 #include "signals.h"
 
-/* A command line in the list is for the eye; the answer must fit one frame. */
-#define MAX_SHOWN_COMMAND 1024
 /* Of those that run; with the exited ones the answer stays below one frame. */
 #define MAX_LISTED 160
 
@@ -168,18 +166,15 @@ static bool add_usage(const struct vial_process *process, void *data)
 static json_t *describe(const struct vial_process_run *run, const struct usage *usages)
 {
 	json_t *process;
-	char command[MAX_SHOWN_COMMAND + 1];
 	uint64_t cpu_ms = run->exit.cpu_ms, rss_kb = 0;
 
-	strncpy(command, run->command, MAX_SHOWN_COMMAND);
-	command[MAX_SHOWN_COMMAND] = '\0';
 	for (; !run->is_exited && usages->session; usages++) {
 		if (usages->session == run->outer_pid) {
 			cpu_ms = usages->cpu_ms;
 			rss_kb = usages->rss_kb;
 		}
 	}
-	process = json_pack("{s:i,s:o,s:s,s:o,s:I,s:s,s:I,s:I,s:b}", "pid", (int)run->pid, "cmd", vial_json_text(command), "user",
+	process = json_pack("{s:i,s:o,s:s,s:o,s:I,s:s,s:I,s:I,s:b}", "pid", (int)run->pid, "cmd", vial_json_text(run->command), "user",
 			    run->user, "cwd", vial_json_text(run->cwd), "started_at_ms", (json_int_t)run->started_at_ms, "state",
 			    run->is_exited ? "exited" : "running", "cpu_ms", (json_int_t)cpu_ms, "rss_kb", (json_int_t)rss_kb,
 			    "background", run->is_background);

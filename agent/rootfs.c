@@ -137,10 +137,12 @@ static int make_dev(bool is_fresh)
 	}
 	mkdir("/dev/pts", 0755);
 	mkdir("/dev/shm", 01777);
-	/* gVisor knows no options for it, and needs none. */
 	if (stat("/dev/pts/ptmx", &info) < 0 &&
 	    mount("devpts", "/dev/pts", "devpts", MS_NOSUID | MS_NOEXEC, "newinstance,ptmxmode=0666,mode=620,gid=5") < 0 &&
 	    mount("devpts", "/dev/pts", "devpts", MS_NOSUID | MS_NOEXEC, NULL) < 0)
+		return -errno;
+	/* gVisor takes the mode that is meant for terminals for the folder's own: without this only root finds or opens one. */
+	if (chmod("/dev/pts", 0755) < 0)
 		return -errno;
 	if (lstat("/dev/ptmx", &info) < 0 && symlink("pts/ptmx", "/dev/ptmx") < 0)
 		return -errno;

@@ -12,35 +12,26 @@ enum { EPHEMERAL_IDLE_SECONDS = 600, EPHEMERAL_TTL_SECONDS = 24 * 3600 };
 
 char *vial_create_template, *vial_create_engine, *vial_create_network, *vial_create_from;
 double vial_create_cpu;
-gint64 vial_create_memory_mib;
+gint64 vial_create_memory_mib, vial_create_rate_mbit = -1, vial_create_max_connections = -1;
 GPtrArray *vial_create_allow, *vial_create_deny;
-
-static json_t *
-string_array(const GPtrArray *list)
-{
-	json_t *array = json_array();
-	for (guint i = 0; list && i < list->len; i++)
-		json_array_append_new(array, json_string(g_ptr_array_index(list, i)));
-	return array;
-}
 
 static gboolean
 set_network(json_t *body, GError **error)
 {
 	gboolean has_rules = vial_create_allow || vial_create_deny;
+	gboolean has_limits = vial_create_rate_mbit >= 0 || vial_create_max_connections >= 0;
+	const char *mode = vial_create_network ? vial_create_network : has_rules ? "filtered" : "disabled";
+	if (has_limits && g_strcmp0(mode, "disabled") == 0) {
+		g_set_error_literal(error, VIAL_OPTIONS_ERROR, 0, "--rate-mbit and --max-connections mean nothing without a network: add --network or --allow");
+		return FALSE;
+	}
 	if (!vial_create_network && !has_rules)
 		return TRUE;
-	const char *mode = vial_create_network ? vial_create_network : "filtered";
 	if (has_rules && g_strcmp0(mode, "disabled") == 0) {
 		g_set_error_literal(error, VIAL_OPTIONS_ERROR, 0, "--allow and --deny mean nothing with --network disabled");
 		return FALSE;
 	}
-	json_t *network = json_pack("{s:s}", "mode", mode);
-	if (vial_create_allow)
-		json_object_set_new(network, "allow_out", string_array(vial_create_allow));
-	if (vial_create_deny)
-		json_object_set_new(network, "deny_out", string_array(vial_create_deny));
-	json_object_set_new(body, "network", network);
+	json_object_set_new(body, "network", vial_network_json(mode, vial_create_allow, vial_create_deny, vial_create_rate_mbit, vial_create_max_connections));
 	return TRUE;
 }
 

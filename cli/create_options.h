@@ -6,10 +6,11 @@
 #pragma once
 
 #include "cli/cli.h"
+#include "cli/network.h"
 
 extern char *vial_create_template, *vial_create_engine, *vial_create_network, *vial_create_from;
 extern double vial_create_cpu;
-extern gint64 vial_create_memory_mib;
+extern gint64 vial_create_memory_mib, vial_create_rate_mbit, vial_create_max_connections;
 extern GPtrArray *vial_create_allow, *vial_create_deny;
 
 #define VIAL_CREATE_OPTIONS \
@@ -20,7 +21,8 @@ extern GPtrArray *vial_create_allow, *vial_create_deny;
 	{ 0, "memory", VIAL_OPTION_MEMORY, &vial_create_memory_mib, "SIZE", "memory, such as 512M or 2G", NULL }, \
 	{ 0, "network", VIAL_OPTION_STRING, &vial_create_network, "MODE", "disabled (the default), filtered or open", "disabled filtered open" }, \
 	{ 0, "allow", VIAL_OPTION_LIST, &vial_create_allow, "WHAT", "let out to this address, CIDR, name or *.name; means filtered", NULL }, \
-	{ 0, "deny", VIAL_OPTION_LIST, &vial_create_deny, "WHAT", "do not let out to this one", NULL }
+	{ 0, "deny", VIAL_OPTION_LIST, &vial_create_deny, "WHAT", "do not let out to this one", NULL }, \
+	VIAL_NETWORK_LIMIT_OPTIONS(vial_create_rate_mbit, vial_create_max_connections, "to the network ")
 
 /* The body of POST /sandboxes so far. NULL with *error when the options contradict each other. */
 json_t *vial_create_body(GError **error);

@@ -19,6 +19,7 @@
 #include "service/app.h"
 #include "service/manifest.h"
 #include "service/pool.h"
+#include "service/prune.h"
 #include "service/sandbox.h"
 #include "service/select.h"
 #include "service/slots.h"
@@ -154,6 +155,8 @@ static void on_baked(guint failures, gpointer data)
 	const char *url = vial_server_url(daemon->app.server);
 
 	daemon->app.pool = vial_pool_new(&daemon->app);
+	vial_templates_watch(&daemon->app);
+	vial_images_prune(&daemon->app);
 	g_print("\nVial is ready at %s  (engine: %s)\n", url, daemon->app.engine_reason);
 	g_print("  the key is in %s\n", vial_keys_admin_file(daemon->app.keys));
 	g_print("  try:  curl -s -H \"Authorization: Bearer $(cat %s)\" -d '{}' %s/v1/sandboxes\n", vial_keys_admin_file(daemon->app.keys), url);

@@ -6,14 +6,17 @@
 
 #include "cli/api.h"
 #include "cli/commands.h"
+#include "cli/network.h"
 #include "cli/output.h"
 #include "cli/table.h"
 
 static GPtrArray *allow, *deny;
+static gint64 rate_mbit = -1, max_connections = -1;
 
 static const VialOption options[] = {
 	{ 0, "allow", VIAL_OPTION_LIST, &allow, "ENTRY", "with set: what may be reached; may be repeated", NULL },
 	{ 0, "deny", VIAL_OPTION_LIST, &deny, "ENTRY", "with set: what may not be reached; may be repeated", NULL },
+	VIAL_NETWORK_LIMIT_OPTIONS(rate_mbit, max_connections, "with set: "),
 	{ 0, NULL, VIAL_OPTION_FLAG, NULL, NULL, NULL, NULL },
 };
 
@@ -29,15 +32,6 @@ const VialSyntax vial_net_syntax = {
 	.completes = "show set check events",
 };
 
-static json_t *
-to_array(const GPtrArray *entries)
-{
-	json_t *list = json_array();
-	for (guint i = 0; entries && i < entries->len; i++)
-		json_array_append_new(list, json_string(entries->pdata[i]));
-	return list;
-}
-
 static void
 print_list(const char *name, const json_t *list)
 {
@@ -46,11 +40,21 @@ print_list(const char *name, const json_t *list)
 }
 
 static void
+print_limit(const json_t *policy, const char *field, const char *unit)
+{
+	gint64 limit = vial_api_integer(json_object_get(policy, "limits"), field, 0);
+	if (limit)
+		printf("limit %" G_GINT64_FORMAT " %s\n", limit, unit);
+}
+
+static void
 print_policy(const json_t *policy)
 {
 	printf("mode  %s\n", vial_api_string(policy, "mode"));
 	print_list("allow", json_object_get(policy, "allow_out"));
 	print_list("deny ", json_object_get(policy, "deny_out"));
+	print_limit(policy, "rate_mbit", "Mbit/s");
+	print_limit(policy, "max_connections", "connections");
 }
 
 static void
@@ -90,7 +94,7 @@ plan(VialCli *cli, int argc, char **argv, const char **out_suffix, json_t **out_
 	if (strcmp(verb, "show") == 0 && argc == 2)
 		return "GET";
 	if (strcmp(verb, "set") == 0 && argc == 3) {
-		*out_body = json_pack("{s:s, s:o, s:o}", "mode", argv[2], "allow_out", to_array(allow), "deny_out", to_array(deny));
+		*out_body = vial_network_json(argv[2], allow, deny, rate_mbit, max_connections);
 		return "PUT";
 	}
 	if (strcmp(verb, "check") == 0 && argc >= 3) {

@@ -30,21 +30,20 @@ static void tell_guest(VialSandbox *sandbox)
 void vial_api_network_put(VialRequest *request)
 {
 	VialSandbox *sandbox = vial_guest_sandbox(request);
-	json_t *body = vial_request_json(request);
-	g_autoptr(VialNetPolicy) policy = NULL;
+	g_autoptr(json_t) network = NULL;
 	g_autoptr(GError) error = NULL;
 
 	if (!sandbox)
 		return;
-	policy = vial_net_policy_parse(body, &error);
+	network = vial_slots_read_network(sandbox->app->config, vial_request_json(request), &error);
 	/* A sleeping sandbox has no slot: it gets the new policy when it wakes. */
-	if (!policy || (vial_slots_find(sandbox->app->slots, sandbox->host_id) &&
-	                !vial_slots_set_policy(sandbox->app->slots, sandbox->host_id, body, &error))) {
+	if (!network || (vial_slots_find(sandbox->app->slots, sandbox->host_id) &&
+	                 !vial_slots_set_policy(sandbox->app->slots, sandbox->host_id, network, &error))) {
 		vial_request_reply_error(request, g_steal_pointer(&error));
 		return;
 	}
 	json_decref(sandbox->network);
-	sandbox->network = vial_net_policy_to_json(policy);
+	sandbox->network = g_steal_pointer(&network);
 	vial_sandbox_store(sandbox);
 	if (sandbox->state == VIAL_STATE_RUNNING)
 		tell_guest(sandbox);

@@ -4,6 +4,7 @@
 
 #include "api/guest.h"
 #include "api/handlers.h"
+#include "service/slots.h"
 #include "util/json.h"
 #include "util/utf8.h"
 #include "wire/wire.h"
@@ -185,14 +186,29 @@ void vial_api_process_attach(VialRequest *request)
 
 /* Metrics: the agent's view from inside, beside what the host counts. */
 
+/* Since it last started: a sandbox that was asleep has a new slot. */
+static json_t *network_numbers(VialNetSlot *slot)
+{
+	VialNetCounters counters;
+
+	vial_net_slot_counters(slot, &counters);
+	return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I}", "connections_allowed", (json_int_t)counters.connections_allowed, "connections_denied",
+	                 (json_int_t)counters.connections_denied, "dns_allowed", (json_int_t)counters.dns_allowed, "dns_denied",
+	                 (json_int_t)counters.dns_denied, "bytes_in", (json_int_t)counters.bytes_in, "bytes_out",
+	                 (json_int_t)counters.bytes_out);
+}
+
 static void reply_metrics(VialRequest *request, json_t *result)
 {
 	VialApp *app = vial_request_app(request);
 	json_t *answer = json_deep_copy(result);
 	VialSandbox *sandbox = vial_sandboxes_find(app, vial_request_identity(request), vial_request_param(request, "id"), NULL);
+	VialNetSlot *slot = sandbox ? vial_slots_find(app->slots, sandbox->host_id) : NULL;
 	VialInstanceUsage usage;
 
 	json_object_del(answer, "ok");
+	if (slot)
+		json_object_set_new(answer, "network", network_numbers(slot));
 	if (sandbox && app->engine->ops->usage(app->engine, sandbox->host_id, &usage)) {
 		json_object_set_new(answer, "host_memory_kb", json_integer(usage.memory_bytes / 1024));
 		json_object_set_new(answer, "host_cpu_ms", json_integer(usage.cpu_usec / 1000));

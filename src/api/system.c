@@ -8,6 +8,7 @@
 #include "service/app.h"
 #include "service/pool.h"
 #include "service/sandbox.h"
+#include "service/slots.h"
 #include "util/time.h"
 
 void vial_api_healthz(VialRequest *request)
@@ -54,6 +55,37 @@ static void count_states(VialApp *app, guint counts[VIAL_N_STATES])
 		counts[((VialSandbox *)value)->state]++;
 }
 
+static void put_pair(GString *text, const char *name, const char *label, const char *first, guint64 one, const char *second, guint64 two)
+{
+	g_string_append_printf(text, "%s{%s=\"%s\"} %" G_GUINT64_FORMAT "\n%s{%s=\"%s\"} %" G_GUINT64_FORMAT "\n", name, label, first, one,
+	                       name, label, second, two);
+}
+
+/* Of all sandboxes since viald started, those that are gone included. */
+static void put_network(VialApp *app, GString *text)
+{
+	VialNetStats stats;
+
+	vial_net_stats(vial_slots_net(app->slots), &stats);
+	g_string_append(text, "# HELP vial_network_connections_total Connections that sandboxes began, by verdict.\n"
+	                      "# TYPE vial_network_connections_total counter\n");
+	put_pair(text, "vial_network_connections_total", "verdict", "allow", stats.total.connections_allowed, "deny",
+	         stats.total.connections_denied);
+	g_string_append(text, "# HELP vial_network_dns_questions_total Names that sandboxes asked for, by verdict.\n"
+	                      "# TYPE vial_network_dns_questions_total counter\n");
+	put_pair(text, "vial_network_dns_questions_total", "verdict", "allow", stats.total.dns_allowed, "deny", stats.total.dns_denied);
+	g_string_append(text, "# HELP vial_network_bytes_total Bytes on the sandboxes' links; in is towards them.\n"
+	                      "# TYPE vial_network_bytes_total counter\n");
+	put_pair(text, "vial_network_bytes_total", "direction", "in", stats.total.bytes_in, "out", stats.total.bytes_out);
+	g_string_append(text, "# HELP vial_network_slots Network slots by state.\n# TYPE vial_network_slots gauge\n");
+	put_pair(text, "vial_network_slots", "state", "held", stats.held, "prepared", stats.prepared);
+	put_pair(text, "vial_network_slots", "state", "preparing", stats.preparing, "removing", stats.removing);
+	g_string_append_printf(text,
+	                       "# HELP vial_network_proxied_connections Connections open through the proxy.\n"
+	                       "# TYPE vial_network_proxied_connections gauge\nvial_network_proxied_connections %u\n",
+	                       stats.total.proxied);
+}
+
 void vial_api_prometheus(VialRequest *request)
 {
 	VialApp *app = vial_request_app(request);
@@ -82,6 +114,7 @@ void vial_api_prometheus(VialRequest *request)
 	                       "vial_uptime_seconds %.3f\n",
 	                       stats.connections, stats.upgraded, resident_bytes(),
 	                       (double)(vial_time_monotonic_ms() - app->started_ms) / 1000.0);
+	put_network(app, text);
 	vial_request_reply_bytes(request, 200, "text/plain; version=0.0.4; charset=utf-8",
 	                         g_bytes_new(text->str, text->len));
 }

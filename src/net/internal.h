@@ -42,7 +42,8 @@ struct VialNetSlot {
 	int host_index; /* of the host's end of the link */
 	int gate_fd;
 	VialNft *nft;
-	VialNetLimits limits;
+	VialNetLimits base_limits; /* the most it may have; a policy narrows them */
+	VialNetLimits limits;      /* in force */
 	VialNetPolicy *policy;
 	char policy_hash[17];   /* of the one in the kernel; "" for none */
 	GArray *host_open;      /* VialAddress: host addresses opened to this slot */

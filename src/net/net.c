@@ -10,6 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "net/caps.h"
 #include "net/netns.h"
 #include "net/rules.h"
 #include "net/slot.h"
@@ -25,55 +26,6 @@
 #define PREPARING_AT_ONCE 2
 #define RETRY_MS 1000
 #define RESTOCK_MS 30
-
-/* ---- limits ---- */
-
-static guint
-limit_or(guint value, guint fallback)
-{
-	if (value == G_MAXUINT)
-		return 0; /* none */
-	return value ? value : fallback;
-}
-
-/* In what comes out, 0 means none. */
-static VialNetLimits
-limits_resolve(const VialNetLimits *own, const VialNetLimits *fallback)
-{
-	static const VialNetLimits nothing = {0};
-
-	if (!own)
-		own = &nothing;
-	return (VialNetLimits){
-		.rate_mbit = limit_or(own->rate_mbit, fallback->rate_mbit),
-		.max_connections = limit_or(own->max_connections, fallback->max_connections),
-		.connection_rate = limit_or(own->connection_rate, fallback->connection_rate),
-		.packet_rate = limit_or(own->packet_rate, fallback->packet_rate),
-		.dns_rate = limit_or(own->dns_rate, fallback->dns_rate),
-	};
-}
-
-static guint64
-bytes_per_second(const VialNetLimits *limits)
-{
-	return (guint64)limits->rate_mbit * 125000;
-}
-
-static VialRuleCaps
-caps_of(const VialNetLimits *limits)
-{
-	return (VialRuleCaps){
-		.max_connections = limits->max_connections,
-		.connection_rate = limits->connection_rate,
-		.packet_rate = limits->packet_rate,
-	};
-}
-
-static gboolean
-limits_equal(const VialNetLimits *a, const VialNetLimits *b)
-{
-	return memcmp(a, b, sizeof(*a)) == 0;
-}
 
 /* ---- references: jobs may come back after the owner has left ---- */
 
@@ -155,7 +107,7 @@ slot_new(VialNet *net, VialWiring *wiring)
 	slot->host_index = vial_wiring_host_index(&slot->wiring);
 	slot->netns_path = g_build_filename(VIAL_NETNS_DIR, slot->wiring.name, NULL);
 	slot->gate_fd = -1;
-	slot->limits = net->limits;
+	slot->base_limits = slot->limits = net->limits;
 	slot->policy = vial_net_policy_new_disabled();
 	slot->answers = vial_answers_new();
 	slot->events = vial_events_new();
@@ -197,7 +149,7 @@ static VialNetSlot *
 slot_open(VialNet *net, VialWiring *wiring, GError **error)
 {
 	VialNetSlot *slot = slot_new(net, wiring);
-	VialRuleCaps caps = caps_of(&net->limits);
+	VialRuleCaps caps = vial_caps_rules(&net->limits);
 	g_autoptr(GString) skeleton = g_string_new(NULL);
 
 	vial_rules_gate(skeleton, &caps);
@@ -289,7 +241,7 @@ stock_up(VialNet *net)
 		job->net = net_ref(net);
 		job->first_number = take_number(net);
 		job->mtu = net->host.mtu;
-		job->rate = bytes_per_second(&net->limits);
+		job->rate = vial_caps_bytes_per_second(&net->limits);
 		net->preparing++;
 		vial_worker_run(build_work, build_done, job);
 	}
@@ -333,7 +285,7 @@ vial_net_new(const VialNetConfig *config, GError **error)
 	net->ref_count = 1;
 	net->tag = tag_of(config->data_dir);
 	net->alias = g_strdup_printf("vial:%s %.200s", net->tag, config->data_dir);
-	net->limits = limits_resolve(&config->limits, &defaults);
+	net->limits = vial_caps_resolve(&config->limits, &defaults);
 	net->prepared_wanted = config->prepared_slots ? config->prepared_slots : DEFAULT_PREPARED;
 	net->max_slots = config->max_slots ? config->max_slots : DEFAULT_MAX_SLOTS;
 	net->held = g_hash_table_new(NULL, NULL);
@@ -422,26 +374,6 @@ stock_up_soon(VialNet *net)
 		net->retry_timer = g_timeout_add(RESTOCK_MS, on_retry, net);
 }
 
-static gboolean
-set_limits(VialNetSlot *slot, const VialNetLimits *limits, GError **error)
-{
-	VialNetLimits wanted = limits_resolve(limits, &slot->net->limits);
-	VialRuleCaps caps = caps_of(&wanted);
-	g_autoptr(GString) commands = NULL;
-
-	if (limits_equal(&wanted, &slot->limits))
-		return TRUE;
-	commands = g_string_new(NULL);
-	vial_rules_caps(commands, &caps);
-	if (!vial_nft_run(slot->nft, commands->str, error))
-		return FALSE;
-	if (wanted.rate_mbit != slot->limits.rate_mbit &&
-	    !vial_wiring_set_rate(slot->gate_fd, bytes_per_second(&wanted), error))
-		return FALSE;
-	slot->limits = wanted;
-	return TRUE;
-}
-
 static VialNetSlot *
 take_prepared(VialNet *net, GError **error)
 {
@@ -454,7 +386,7 @@ take_prepared(VialNet *net, GError **error)
 		vial_fail(error, VIAL_ERROR_QUOTA, "all %u network slots are in use", net->max_slots);
 		return NULL;
 	}
-	if (!vial_wiring_build(&wiring, net->tag, net->alias, take_number(net), net->host.mtu, bytes_per_second(&net->limits),
+	if (!vial_wiring_build(&wiring, net->tag, net->alias, take_number(net), net->host.mtu, vial_caps_bytes_per_second(&net->limits),
 	                       error))
 		return NULL;
 	return slot_open(net, &wiring, error);
@@ -469,8 +401,9 @@ vial_net_slot_acquire(VialNet *net, const char *label, const VialNetPolicy *poli
 	if (!slot)
 		return NULL;
 	slot->label = g_strdup(label);
+	slot->base_limits = vial_caps_resolve(limits, &net->limits);
 	/* Nothing is in the slot yet: there are no connections to sift. */
-	if (!set_limits(slot, limits, error) ||
+	if (!vial_slot_set_limits(slot, policy ? vial_caps_narrow(&policy->limits, &slot->base_limits) : slot->base_limits, error) ||
 	    (policy && policy->mode != VIAL_NET_DISABLED && !vial_slot_apply(slot, policy, NULL, error))) {
 		slot_discard(slot);
 		return NULL;
@@ -486,7 +419,7 @@ has_rules_of(VialNetSlot *slot, const VialNetPolicy *policy)
 	char hash[17];
 	g_autofree char *command = NULL;
 
-	vial_slot_policy_hash(policy, hash);
+	vial_slot_policy_hash(slot, policy, hash);
 	command = g_strdup_printf("list chain inet vial policy_%s", hash);
 	if (!vial_nft_test(slot->nft, command))
 		return FALSE;
@@ -497,7 +430,7 @@ has_rules_of(VialNetSlot *slot, const VialNetPolicy *policy)
 static gboolean
 adopt_rules(VialNetSlot *slot, const VialNetPolicy *policy, GError **error)
 {
-	VialRuleCaps caps = caps_of(&slot->limits);
+	VialRuleCaps caps = vial_caps_rules(&slot->limits);
 	g_autoptr(GString) skeleton = g_string_new(NULL);
 
 	if (has_rules_of(slot, policy)) {
@@ -506,9 +439,9 @@ adopt_rules(VialNetSlot *slot, const VialNetPolicy *policy, GError **error)
 		slot->host_open = vial_slot_wanted_host(slot, policy);
 		return vial_slot_open(slot, error);
 	}
-	/* Another policy, or another version's rules: all anew, then the connections that do not fit it end. */
+	/* Another policy, other limits or another version's rules: all anew, then the connections that do not fit it end. */
 	vial_rules_gate(skeleton, &caps);
-	return vial_slot_apply(slot, policy, skeleton->str, error) && vial_slot_open(slot, error) &&
+	return vial_wiring_set_rate(slot->gate_fd, vial_caps_bytes_per_second(&slot->limits), error) && vial_slot_apply(slot, policy, skeleton->str, error) && vial_slot_open(slot, error) &&
 	       vial_net_slot_set_policy(slot, policy, error);
 }
 
@@ -527,7 +460,8 @@ vial_net_slot_adopt(VialNet *net, const char *name, const char *label, const Via
 	}
 	slot = slot_new(net, &wiring);
 	slot->label = g_strdup(label);
-	slot->limits = limits_resolve(limits, &net->limits);
+	slot->base_limits = vial_caps_resolve(limits, &net->limits);
+	slot->limits = vial_caps_narrow(&wanted->limits, &slot->base_limits);
 	slot->gate_fd = vial_netns_open(slot->wiring.gate_name, error);
 	if (slot->gate_fd >= 0)
 		slot->nft = vial_nft_new(slot->gate_fd, error);
@@ -580,13 +514,13 @@ vial_net_slot_netns_path(const VialNetSlot *slot)
 int
 vial_net_slot_open_tap(VialNetSlot *slot, GError **error)
 {
-	VialRuleCaps caps = caps_of(&slot->limits);
+	VialRuleCaps caps = vial_caps_rules(&slot->limits);
 	g_autoptr(GString) commands = g_string_new(NULL);
 	vial_autofd int fd = -1;
 
 	/* The services are bound to the interface that is replaced; so is the link-layer table. */
 	vial_slot_close(slot);
-	fd = vial_wiring_open_tap(slot->gate_fd, bytes_per_second(&slot->limits), error);
+	fd = vial_wiring_open_tap(slot->gate_fd, vial_caps_bytes_per_second(&slot->limits), error);
 	if (fd < 0)
 		return -1;
 	vial_rules_caps(commands, &caps);

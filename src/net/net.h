@@ -37,15 +37,7 @@ typedef struct VialNetSlot VialNetSlot;
 #define VIAL_NET_GUEST_INTERFACE "eth0"
 #define VIAL_NET_MTU 1500
 
-/* Caps of one sandbox. 0 means the default below; G_MAXUINT means none. */
-typedef struct {
-	guint rate_mbit;       /* each direction */
-	guint max_connections; /* at a time */
-	guint connection_rate; /* new ones per second */
-	guint packet_rate;     /* packets per second out of the guest, against floods of tiny ones */
-	guint dns_rate;        /* questions per second */
-} VialNetLimits;
-
+/* Of VialNetLimits (policy.h). */
 #define VIAL_NET_DEFAULT_RATE_MBIT 1000
 #define VIAL_NET_DEFAULT_MAX_CONNECTIONS 512
 #define VIAL_NET_DEFAULT_CONNECTION_RATE 200
@@ -61,7 +53,7 @@ typedef struct {
 	guint max_slots;
 	/* NULL-terminated "address" or "address#port" of the resolvers to ask; NULL: those of /etc/resolv.conf. */
 	const char *const *resolvers;
-	/* Default caps for slots that are acquired without their own. */
+	/* Caps of every slot that is acquired without its own; a policy can lower them. 0: the defaults above. */
 	VialNetLimits limits;
 	/* viald's own TCP ports, never reachable from a sandbox even if a policy names the host's address. 0-terminated. */
 	const guint16 *sealed_ports;
@@ -105,7 +97,7 @@ int vial_net_slot_open_tap(VialNetSlot *slot, GError **error);
 
 /*
  * Replaces the whole policy in one kernel transaction, then ends the connections that it no longer allows; those still
- * allowed go on. On error the old policy stays in force.
+ * allowed go on. Its limits are in force before it is. On error the old policy stays in force.
  */
 gboolean vial_net_slot_set_policy(VialNetSlot *slot, const VialNetPolicy *policy, GError **error);
 const VialNetPolicy *vial_net_slot_policy(const VialNetSlot *slot);

@@ -200,7 +200,7 @@ parse_list(const json_t *json, const char *field, gboolean is_allow, GPtrArray *
 	json_t *item;
 	gsize i;
 
-	if (!vial_json_get_string_array(json, field, VIAL_JSON_OPTIONAL, VIAL_NET_MAX_ENTRIES, VIAL_NET_MAX_ENTRY_BYTES,
+	if (!vial_json_get_string_array(json, field, VIAL_JSON_NOT_NULL, VIAL_NET_MAX_ENTRIES, VIAL_NET_MAX_ENTRY_BYTES,
 	                                &array, error)) {
 		g_prefix_error(error, "network: ");
 		return FALSE;
@@ -222,6 +222,25 @@ parse_list(const json_t *json, const char *field, gboolean is_allow, GPtrArray *
 	return TRUE;
 }
 
+static gboolean
+parse_limits(const json_t *json, VialNetLimits *out, GError **error)
+{
+	json_t *limits = NULL;
+	gint64 rate_mbit = 0, max_connections = 0;
+
+	if (!vial_json_get_object(json, "limits", VIAL_JSON_NOT_NULL, &limits, error)) {
+		g_prefix_error(error, "network: ");
+		return FALSE;
+	}
+	if (!vial_json_get_int(limits, "rate_mbit", VIAL_JSON_NOT_NULL, 1, VIAL_NET_MAX_RATE_MBIT, &rate_mbit, error) ||
+	    !vial_json_get_int(limits, "max_connections", VIAL_JSON_NOT_NULL, 1, VIAL_NET_MAX_CONNECTIONS, &max_connections, error)) {
+		g_prefix_error(error, "network: limits: ");
+		return FALSE;
+	}
+	out->rate_mbit = (guint)rate_mbit;
+	out->max_connections = (guint)max_connections;
+	return TRUE;
+}
 
 guint
 vial_net_policy_name_ports(const VialNetPolicy *policy, VialNetPorts out[VIAL_NET_MAX_NAME_PORTS])
@@ -269,12 +288,12 @@ vial_net_policy_parse(const json_t *json, GError **error)
 		vial_fail(error, VIAL_ERROR_INVALID, "network: must be an object");
 		return NULL;
 	}
-	if (!vial_json_get_choice(json, "mode", VIAL_JSON_OPTIONAL, mode_names, &mode, error)) {
+	if (!vial_json_get_choice(json, "mode", VIAL_JSON_NOT_NULL, mode_names, &mode, error)) {
 		g_prefix_error(error, "network: ");
 		return NULL;
 	}
 	if (!parse_list(json, "allow_out", TRUE, policy->allow, error) ||
-	    !parse_list(json, "deny_out", FALSE, policy->deny, error))
+	    !parse_list(json, "deny_out", FALSE, policy->deny, error) || !parse_limits(json, &policy->limits, error))
 		return NULL;
 
 	VialNetPorts ports[VIAL_NET_MAX_NAME_PORTS];
@@ -311,6 +330,18 @@ list_to_json(const GPtrArray *list)
 	return array;
 }
 
+static json_t *
+limits_to_json(const VialNetLimits *limits)
+{
+	json_t *json = json_object();
+
+	if (limits->rate_mbit)
+		json_object_set_new(json, "rate_mbit", json_integer(limits->rate_mbit));
+	if (limits->max_connections)
+		json_object_set_new(json, "max_connections", json_integer(limits->max_connections));
+	return json;
+}
+
 json_t *
 vial_net_policy_to_json(const VialNetPolicy *policy)
 {
@@ -319,6 +350,8 @@ vial_net_policy_to_json(const VialNetPolicy *policy)
 	json_object_set_new(json, "mode", json_string(mode_names[policy->mode]));
 	json_object_set_new(json, "allow_out", list_to_json(policy->allow));
 	json_object_set_new(json, "deny_out", list_to_json(policy->deny));
+	if (policy->limits.rate_mbit || policy->limits.max_connections)
+		json_object_set_new(json, "limits", limits_to_json(&policy->limits));
 	return json;
 }
 

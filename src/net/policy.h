@@ -22,6 +22,8 @@ typedef enum {
 /* Limits of one policy. */
 #define VIAL_NET_MAX_ENTRIES 512 /* in each list */
 #define VIAL_NET_MAX_ENTRY_BYTES 300
+#define VIAL_NET_MAX_RATE_MBIT 100000
+#define VIAL_NET_MAX_CONNECTIONS 65535
 #define VIAL_NET_MAX_NAME_PORTS 16 /* different port ranges on names: each is a pair of kernel sets */
 
 typedef enum {
@@ -39,16 +41,26 @@ typedef struct {
 	guint16 port_from, port_to; /* 0-65535 when none was given */
 } VialNetEntry;
 
+/* Caps of one sandbox. 0 means the default, G_MAXUINT none. A policy has the first two. */
+typedef struct {
+	guint rate_mbit;       /* each direction */
+	guint max_connections; /* at a time */
+	guint connection_rate; /* new ones per second */
+	guint packet_rate;     /* packets per second out of the guest, against floods of tiny ones */
+	guint dns_rate;        /* questions per second */
+} VialNetLimits;
+
 typedef struct {
 	VialNetMode mode;
 	GPtrArray *allow; /* VialNetEntry */
 	GPtrArray *deny;
+	VialNetLimits limits; /* that the owner asked for; 0: not */
 	gint ref_count;
 } VialNetPolicy;
 
 /*
- * {"mode":"disabled|open|filtered","allow_out":[...],"deny_out":[...]}. NULL or {} is disabled; lists without a mode mean
- * filtered. Errors are VIAL_ERROR_INVALID and name the field and the entry.
+ * {"mode":"disabled|open|filtered","allow_out":[...],"deny_out":[...],"limits":{"rate_mbit":n,"max_connections":n}}. NULL or
+ * {} is disabled; lists without a mode mean filtered. Errors are VIAL_ERROR_INVALID and name the field and the entry.
  */
 VialNetPolicy *vial_net_policy_parse(const json_t *json, GError **error);
 VialNetPolicy *vial_net_policy_new_disabled(void);

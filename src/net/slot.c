@@ -11,6 +11,7 @@
 
 #include "net/conntrack.h"
 #include "net/internal.h"
+#include "net/caps.h"
 #include "net/name.h"
 #include "net/netns.h"
 #include "net/nflog.h"
@@ -283,11 +284,13 @@ vial_slot_close(VialNetSlot *slot)
 /* ---- the policy in force ---- */
 
 void
-vial_slot_policy_hash(const VialNetPolicy *policy, char out[17])
+vial_slot_policy_hash(const VialNetSlot *slot, const VialNetPolicy *policy, char out[17])
 {
+	const VialNetLimits *limits = &slot->limits;
 	g_autoptr(json_t) json = vial_net_policy_to_json(policy);
 	g_autofree char *dump = vial_json_dump(json);
-	g_autofree char *text = g_strconcat(RULES_VERSION, dump, NULL);
+	g_autofree char *text = g_strdup_printf("%s%s%u %u %u %u", RULES_VERSION, dump, limits->rate_mbit, limits->max_connections,
+	                                        limits->connection_rate, limits->packet_rate);
 	guint8 digest[VIAL_SHA256_BYTES];
 	g_autofree char *hex = NULL;
 
@@ -378,7 +381,7 @@ vial_slot_apply(VialNetSlot *slot, const VialNetPolicy *policy, const char *pref
 	char hash[17];
 
 	refresh_host(slot->net);
-	vial_slot_policy_hash(policy, hash);
+	vial_slot_policy_hash(slot, policy, hash);
 	vial_rules_policy(commands, policy, slot->net->host.addresses, hash, is_known ? slot->policy_hash : NULL);
 	vial_answers_each(slot->answers, NULL, again.now_ms, repin, &again);
 	host_open = vial_slot_wanted_host(slot, policy);
@@ -397,10 +400,15 @@ vial_slot_apply(VialNetSlot *slot, const VialNetPolicy *policy, const char *pref
 gboolean
 vial_net_slot_set_policy(VialNetSlot *slot, const VialNetPolicy *policy, GError **error)
 {
+	VialNetLimits before = slot->limits;
 	guint cut = 0;
 
-	if (!vial_slot_apply(slot, policy, NULL, error))
+	if (!vial_slot_set_limits(slot, vial_caps_narrow(&policy->limits, &slot->base_limits), error))
 		return FALSE;
+	if (!vial_slot_apply(slot, policy, NULL, error)) {
+		vial_slot_set_limits(slot, before, NULL);
+		return FALSE;
+	}
 	/* New connections already go by the new rules; now the old ones. */
 	vial_proxy_sift(slot->proxy);
 	if (!vial_conntrack_sift(slot->gate_fd, keeps, slot, &cut, error))

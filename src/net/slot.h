@@ -7,7 +7,8 @@
 /* Resolver, proxy and the kernel's reports. */
 gboolean vial_slot_open(VialNetSlot *slot, GError **error);
 void vial_slot_close(VialNetSlot *slot);
-void vial_slot_policy_hash(const VialNetPolicy *policy, char out[17]);
+/* Of the policy and the limits in force with it. */
+void vial_slot_policy_hash(const VialNetSlot *slot, const VialNetPolicy *policy, char out[17]);
 /* Puts the policy into the kernel. `prefix` (or NULL) is run before it in the same transaction and makes the tables anew. */
 gboolean vial_slot_apply(VialNetSlot *slot, const VialNetPolicy *policy, const char *prefix, GError **error);
 /* The host's own addresses that the policy names; VialAddress, a new reference. */

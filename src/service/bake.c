@@ -9,6 +9,7 @@
 
 #include "service/boot.h"
 #include "service/manifest.h"
+#include "service/prune.h"
 #include "service/template_private.h"
 #include "util/id.h"
 #include "util/json.h"
@@ -22,6 +23,7 @@
 
 typedef struct VialBake {
 	VialApp *app;
+	GPtrArray *queue; /* VialTemplate, borrowed */
 	guint next;
 	guint failures;
 	VialBaked done;
@@ -88,6 +90,7 @@ static void seal_done(gpointer data)
 	if (rename(bake->image, target) < 0)
 		return leave(bake, g_strerror(errno));
 	vial_manifest_moved(bake->app->manifests, bake->image, target);
+	bake->template->hold = vial_images_hold(target);
 	bake->template->checkpoint = g_steal_pointer(&target);
 	say(bake, "baked");
 	leave(bake, NULL);
@@ -156,22 +159,23 @@ static void on_booted(VialInstance *instance, const GError *error, gpointer data
 
 static void bake_next(Bake *bake)
 {
-	GPtrArray *all = bake->app->templates->all;
+	GPtrArray *queue = bake->queue;
 	VialBootSpec spec;
 
 	if (bake->given_up) {
 		bake->given_up(bake->given_up_data);
 		return;
 	}
-	while (bake->next < all->len && ((VialTemplate *)all->pdata[bake->next])->checkpoint)
+	while (bake->next < queue->len && ((VialTemplate *)queue->pdata[bake->next])->checkpoint)
 		bake->next++;
-	if (bake->next >= all->len) {
+	if (bake->next >= queue->len) {
 		bake->app->templates->bake = NULL;
 		bake->done(bake->failures, bake->data);
+		g_ptr_array_unref(queue);
 		g_free(bake);
 		return;
 	}
-	bake->template = all->pdata[bake->next++];
+	bake->template = queue->pdata[bake->next++];
 	bake->id = vial_id_new();
 	bake->image = g_strdup_printf("%s/baking-%s", bake->app->templates->images_dir, bake->id);
 	bake->started_ms = vial_time_monotonic_ms();
@@ -186,21 +190,36 @@ static void bake_next(Bake *bake)
 	vial_boot(bake->app, &spec, on_booted, bake);
 }
 
-void vial_templates_bake(VialApp *app, VialBaked done, gpointer data)
+static void bake_all(VialApp *app, GPtrArray *queue, VialBaked done, gpointer data)
 {
 	Bake *bake = g_new0(Bake, 1);
 
 	bake->app = app;
+	bake->queue = queue;
 	bake->done = done;
 	bake->data = data;
 	app->templates->bake = bake;
 	bake_next(bake);
 }
 
+void vial_templates_bake(VialApp *app, VialBaked done, gpointer data)
+{
+	bake_all(app, g_ptr_array_ref(app->templates->all), done, data);
+}
+
+void vial_template_bake(VialApp *app, VialTemplate *template, VialBaked done, gpointer data)
+{
+	GPtrArray *queue = g_ptr_array_new();
+
+	g_ptr_array_add(queue, template);
+	bake_all(app, queue, done, data);
+}
+
 void vial_templates_end_baking(VialTemplates *templates, void (*done)(gpointer data), gpointer data)
 {
 	Bake *bake = templates->bake;
 
+	vial_templates_unwatch(templates);
 	if (!bake) {
 		done(data);
 		return;

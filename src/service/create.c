@@ -2,7 +2,6 @@
 /* Creating a sandbox: read the request, then restore the template's checkpoint, or boot cold where there is none. */
 #include <string.h>
 
-#include "net/policy.h"
 #include "service/boot.h"
 #include "service/pool.h"
 #include "service/sandbox_private.h"
@@ -21,21 +20,6 @@
 #define MAX_MEMORY_MB (64 * 1024)
 
 static const char *const on_idle_choices[] = { "delete", "hibernate", NULL };
-
-/* Checked here, kept as JSON: slots.c parses it again when it is put in force. */
-static gboolean parse_network(json_t *body, json_t **out, GError **error)
-{
-	json_t *network = json_object_get(body, "network");
-	g_autoptr(VialNetPolicy) policy = NULL;
-
-	*out = NULL;
-	if (!network || json_is_null(network))
-		return TRUE;
-	if (!vial_json_get_object(body, "network", 0, out, error))
-		return FALSE;
-	policy = vial_net_policy_parse(network, error);
-	return policy != NULL;
-}
 
 gboolean vial_env_check_names(json_t *env, GError **error)
 {
@@ -63,7 +47,7 @@ gboolean vial_sandbox_create_parse(json_t *body, VialSandboxCreate *out, GError 
 	    !vial_json_get_bool(body, "persistent", 0, &create.persistent, error) ||
 	    !vial_json_get_string_map(body, "metadata", 0, MAX_METADATA_PAIRS, 128, MAX_METADATA_BYTES, &create.metadata, error) ||
 	    !vial_json_get_string_map(body, "env", 0, MAX_ENV_PAIRS, 256, MAX_ENV_BYTES, &create.env, error) ||
-	    !parse_network(body, &create.network, error) || !vial_env_check_names(create.env, error))
+	    !vial_json_get_object(body, "network", 0, &create.network, error) || !vial_env_check_names(create.env, error))
 		return FALSE;
 	*out = create;
 	return TRUE;
@@ -132,7 +116,8 @@ static void on_claimed(VialInstance *instance, const GError *error, gpointer dat
 	g_clear_pointer(&sandbox->instance, vial_instance_free);
 	vial_sweep(sandbox->app, sandbox->host_id, NULL, NULL);
 	template = vial_templates_find(sandbox->app->templates, sandbox->template_name);
-	boot_fresh(creation, template ? template->checkpoint : NULL);
+	/* Replaced meanwhile: its checkpoint does not fit this sandbox's image. */
+	boot_fresh(creation, template && strcmp(template->hash, sandbox->template_hash) == 0 ? template->checkpoint : NULL);
 }
 
 static VialBootSpec boot_spec(const VialSandbox *sandbox)
@@ -197,7 +182,7 @@ static void start(VialSandbox *sandbox, VialTemplate *template, const char *imag
 	vial_boot_hello(sandbox->app, pooled, &spec, on_claimed, creation);
 }
 
-static VialSandbox *make_sandbox(VialApp *app, const VialIdentity *identity, const VialSandboxCreate *create)
+static VialSandbox *make_sandbox(VialApp *app, const VialIdentity *identity, const VialSandboxCreate *create, json_t *network)
 {
 	g_autofree char *id = vial_id_new();
 	VialSandbox *sandbox = vial_sandbox_new(app, id);
@@ -206,7 +191,7 @@ static VialSandbox *make_sandbox(VialApp *app, const VialIdentity *identity, con
 	sandbox->key_id = g_strdup(identity->key_id);
 	sandbox->metadata = create->metadata ? json_incref(create->metadata) : json_object();
 	sandbox->env = create->env ? json_incref(create->env) : json_object();
-	sandbox->network = create->network ? json_incref(create->network) : json_pack("{s:s}", "mode", "disabled");
+	sandbox->network = network;
 	return sandbox;
 }
 
@@ -269,17 +254,20 @@ void vial_sandboxes_create(VialApp *app, const VialIdentity *identity, const Via
 	VialSnapshot *snapshot = NULL;
 	g_autoptr(GError) error = NULL;
 	g_autofree char *image = NULL;
+	json_t *network = NULL;
 	VialSandbox *sandbox;
 
 	if (create->from_snapshot)
 		snapshot = vial_snapshots_find(app, identity, create->from_snapshot, &error);
 	else if (!(template = vial_templates_find(app->templates, name)))
 		error = g_error_new(VIAL_ERROR, VIAL_ERROR_INVALID, "there is no template \"%s\"; GET /v1/templates lists them", name);
-	if (error || !may_create(app, create, &error)) {
+	if (!error && may_create(app, create, &error))
+		network = create->network ? vial_slots_read_network(app->config, create->network, &error) : json_pack("{s:s}", "mode", "disabled");
+	if (!network) {
 		done(NULL, error, data);
 		return;
 	}
-	sandbox = make_sandbox(app, identity, create);
+	sandbox = make_sandbox(app, identity, create, network);
 	if (snapshot)
 		apply_snapshot(sandbox, snapshot);
 	else

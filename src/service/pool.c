@@ -376,16 +376,14 @@ static gboolean is_stale(VialPool *pool, const Entry *entry)
 {
 	VialTemplate *template = vial_templates_find(pool->app->templates, entry->template_name);
 
-	return !template || strcmp(template->hash, entry->template_hash) != 0;
+	return !template || strcmp(template->hash, entry->template_hash) != 0 || !same_size(&template->limits, &entry->limits);
 }
 
-static gboolean on_look(gpointer data)
+void vial_pool_refresh(VialPool *pool)
 {
-	VialPool *pool = data;
-
+	if (!pool || pool->is_closed)
+		return;
 	pool->is_low_on_memory = memory_is_low();
-	if (pool->failures_wait > 0)
-		pool->failures_wait--;
 	for (guint i = pool->entries->len; i > 0; i--) {
 		Entry *entry = pool->entries->pdata[i - 1];
 
@@ -393,6 +391,15 @@ static gboolean on_look(gpointer data)
 			discard(entry, FALSE);
 	}
 	vial_pool_kick(pool);
+}
+
+static gboolean on_look(gpointer data)
+{
+	VialPool *pool = data;
+
+	if (pool->failures_wait > 0)
+		pool->failures_wait--;
+	vial_pool_refresh(pool);
 	return G_SOURCE_CONTINUE;
 }
 

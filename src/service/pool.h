@@ -23,5 +23,8 @@ void vial_pool_fill_spec(VialApp *app, VialBootSpec *spec, char **out_host_id);
 /* Something was taken, or a boot is over: fill up when there is time. */
 void vial_pool_kick(VialPool *pool);
 
+/* Gives back what nobody should get any more (its template was replaced, memory is short), then fills up. */
+void vial_pool_refresh(VialPool *pool);
+
 gboolean vial_pool_owns(VialPool *pool, const char *host_id);
 json_t *vial_pool_json(VialPool *pool);

@@ -26,6 +26,8 @@ VialSlots *vial_slots_new(const VialConfig *config, GError **error)
 	VialNetConfig net = { .data_dir = config->data_dir, .sealed_ports = slots->sealed_ports };
 
 	slots->sealed_ports[0] = listen_port(config->listen);
+	net.limits.rate_mbit = (guint)config->network_rate_mbit;
+	net.limits.max_connections = (guint)config->network_max_connections;
 	if (config->resolvers && *config->resolvers)
 		net.resolvers = (const char *const *)config->resolvers;
 	slots->by_host = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, NULL);
@@ -67,6 +69,22 @@ const char *vial_slots_name(VialSlots *slots, const char *host_id)
 	return slot ? vial_net_slot_name(slot) : NULL;
 }
 
+static gboolean is_within(const char *field, guint asked, gint64 most, GError **error)
+{
+	return (gint64)asked <= most ||
+	       vial_fail(error, VIAL_ERROR_INVALID, "network: limits: %s must be between 1 and %" G_GINT64_FORMAT " here", field, most);
+}
+
+json_t *vial_slots_read_network(const VialConfig *config, json_t *json, GError **error)
+{
+	g_autoptr(VialNetPolicy) policy = vial_net_policy_parse(json, error);
+
+	if (!policy || !is_within("rate_mbit", policy->limits.rate_mbit, config->network_rate_mbit, error) ||
+	    !is_within("max_connections", policy->limits.max_connections, config->network_max_connections, error))
+		return NULL;
+	return vial_net_policy_to_json(policy);
+}
+
 gboolean vial_slots_acquire(VialSlots *slots, const char *host_id, const char **out_netns, GError **error)
 {
 	VialNetSlot *slot = vial_net_slot_acquire(slots->net, host_id, NULL, NULL, error);
@@ -106,7 +124,7 @@ gboolean vial_slots_set_policy(VialSlots *slots, const char *host_id, json_t *ne
 
 	if (!policy)
 		return FALSE;
-	/* A new slot is closed already: nothing to do for most sandboxes. */
+	/* A new slot is closed already: nothing to do for most sandboxes. Limits wait for a policy under which they matter. */
 	if (slot && policy->mode == VIAL_NET_DISABLED && vial_net_slot_policy(slot)->mode == VIAL_NET_DISABLED)
 		return TRUE;
 	if (!slot)

@@ -25,6 +25,11 @@ void vial_slots_release(VialSlots *slots, const char *host_id);
 VialNetSlot *vial_slots_find(VialSlots *slots, const char *host_id);
 const char *vial_slots_name(VialSlots *slots, const char *host_id); /* for the record; NULL if it has none */
 
+/*
+ * A request's policy object, checked, as it is kept and shown: a new reference. Limits above the operator's are refused
+ * here; one that was kept and is above them since they were lowered is narrowed when it is put in force.
+ */
+json_t *vial_slots_read_network(const VialConfig *config, json_t *network, GError **error);
 /* `network` is the API's policy object, or NULL for disabled. */
 gboolean vial_slots_set_policy(VialSlots *slots, const char *host_id, json_t *network, GError **error);
 /* The resolver the guest should use under its policy; NULL for none. */

@@ -6,8 +6,10 @@
 #include <string.h>
 
 #include "service/manifest.h"
+#include "service/prune.h"
 #include "service/runtime.h"
 #include "service/template_private.h"
+#include "util/fd.h"
 #include "util/json.h"
 #include "util/log.h"
 #include "util/tree.h"
@@ -17,10 +19,10 @@
 /* Defaults for images whose manifest names none. */
 static const VialLimits default_limits = { .cpu = 2, .memory_mb = 2048, .disk_mb = 4096, .process_limit = 512 };
 
-static void template_free(gpointer data)
+void vial_template_free(VialTemplate *template)
 {
-	VialTemplate *template = data;
-
+	if (!template)
+		return;
 	g_free(template->name);
 	g_free(template->summary);
 	g_strfreev(template->aliases);
@@ -29,6 +31,7 @@ static void template_free(gpointer data)
 	g_free(template->rootfs);
 	g_free(template->checkpoint);
 	g_free(template->created_at);
+	vial_fd_clear(&template->hold);
 	g_free(template);
 }
 
@@ -70,8 +73,6 @@ static gboolean may_use(VialApp *app, const char *checkpoint)
 	g_autoptr(GError) error = NULL;
 	gboolean needs_deep;
 
-	if (!g_file_test(checkpoint, G_FILE_TEST_IS_DIR))
-		return FALSE;
 	if (vial_manifest_check(app->manifests, checkpoint, &needs_deep, NULL, &error))
 		return TRUE;
 	vial_log_warning("template", "a baked checkpoint is thrown away", "path", checkpoint, "error", error->message);
@@ -79,7 +80,7 @@ static gboolean may_use(VialApp *app, const char *checkpoint)
 	return FALSE;
 }
 
-static VialTemplate *template_load(VialApp *app, VialTemplates *templates, const char *path)
+VialTemplate *vial_template_load(VialApp *app, VialTemplates *templates, const char *path)
 {
 	g_autoptr(json_t) manifest = json_load_file(path, JSON_REJECT_DUPLICATES, NULL);
 	const char *name = json_string_value(json_object_get(manifest, "name"));
@@ -110,8 +111,11 @@ static VialTemplate *template_load(VialApp *app, VialTemplates *templates, const
 		template->limits.cpu = (double)millicpu;
 	template->hash = checkpoint_key(app, template, templates->runtime_hash);
 	checkpoint = vial_template_checkpoint_dir(templates, template);
-	if (may_use(app, checkpoint))
+	template->hold = vial_images_hold(checkpoint);
+	if (template->hold >= 0 && may_use(app, checkpoint))
 		template->checkpoint = g_steal_pointer(&checkpoint);
+	else
+		vial_fd_clear(&template->hold);
 	return template;
 }
 
@@ -126,7 +130,9 @@ VialTemplates *vial_templates_load(VialApp *app, GError **error)
 	g_autoptr(GDir) dir = NULL;
 	const char *name;
 
-	templates->all = g_ptr_array_new_with_free_func(template_free);
+	templates->runtime_hold = -1;
+	templates->all = g_ptr_array_new_with_free_func((GDestroyNotify)vial_template_free);
+	templates->stamps = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, g_free);
 	templates->images_dir = g_strdup(app->config->images_dir);
 	dir = g_dir_open(templates->images_dir, 0, NULL);
 	if (!dir) {
@@ -136,10 +142,19 @@ VialTemplates *vial_templates_load(VialApp *app, GError **error)
 	if (!vial_manifests_share(app->manifests, templates->images_dir, error) ||
 	    !vial_runtime_install(app->config->program_dir, templates->images_dir, &templates->runtime_dir, &templates->runtime_hash, error))
 		goto failed;
+	templates->runtime_hold = vial_images_hold(templates->runtime_dir);
+	if (templates->runtime_hold < 0) {
+		vial_fail(error, VIAL_ERROR_INTERNAL, "%s was removed while it was being taken up; start again", templates->runtime_dir);
+		goto failed;
+	}
 	while ((name = g_dir_read_name(dir))) {
 		g_autofree char *path = g_build_filename(templates->images_dir, name, NULL);
-		VialTemplate *template = g_str_has_suffix(name, ".json") ? template_load(app, templates, path) : NULL;
+		VialTemplate *template;
 
+		if (!g_str_has_suffix(name, ".json"))
+			continue;
+		vial_template_note(templates, path);
+		template = vial_template_load(app, templates, path);
 		if (template)
 			g_ptr_array_add(templates->all, template);
 	}
@@ -155,10 +170,14 @@ void vial_templates_free(VialTemplates *templates)
 {
 	if (!templates)
 		return;
+	vial_templates_unwatch(templates);
+	vial_template_free(templates->incoming);
 	g_ptr_array_unref(templates->all);
+	g_hash_table_unref(templates->stamps);
 	g_free(templates->images_dir);
 	g_free(templates->runtime_dir);
 	g_free(templates->runtime_hash);
+	vial_fd_clear(&templates->runtime_hold);
 	g_free(templates);
 }
 

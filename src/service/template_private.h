@@ -8,8 +8,23 @@ struct VialTemplates {
 	char *images_dir;
 	char *runtime_dir;
 	char *runtime_hash;
+	int runtime_hold; /* see prune.h */
 	GPtrArray *all;
 	struct VialBake *bake; /* under way, or NULL */
+	/* template_watch.c */
+	GHashTable *stamps; /* record -> what it looked like when it was read */
+	guint watch;
+	gboolean is_reading; /* a changed record: one at a time */
+	VialTemplate *incoming; /* the one that is read and not ready yet */
 };
+
+/* From its record; NULL when that or its files are missing. Blocking; any thread. */
+VialTemplate *vial_template_load(VialApp *app, VialTemplates *templates, const char *path);
+void vial_template_free(VialTemplate *template);
+/* Bakes one that is not in the list yet. None may be under way. */
+void vial_template_bake(VialApp *app, VialTemplate *template, VialBaked done, gpointer data);
+/* Notes what the record looks like; whether that is new. */
+gboolean vial_template_note(VialTemplates *templates, const char *path);
+void vial_templates_unwatch(VialTemplates *templates);
 
 char *vial_template_checkpoint_dir(VialTemplates *templates, const VialTemplate *template);

@@ -184,10 +184,11 @@ gboolean vial_sandbox_set_lifecycle(VialSandbox *sandbox, json_t *body, GError *
 	gboolean persistent = sandbox->persistent;
 	int on_idle = -1;
 
-	if (!vial_json_get_int(body, "ttl_seconds", 0, 0, G_MAXINT32, &ttl, error) ||
-	    !vial_json_get_int(body, "idle_seconds", 0, 0, G_MAXINT32, &idle, error) ||
-	    !vial_json_get_bool(body, "persistent", 0, &persistent, error) ||
-	    !vial_json_get_choice(body, "on_idle", 0, choices, &on_idle, error))
+	/* Absent means "as it is"; null could as well be meant as "none". */
+	if (!vial_json_get_int(body, "ttl_seconds", VIAL_JSON_NOT_NULL, 0, G_MAXINT32, &ttl, error) ||
+	    !vial_json_get_int(body, "idle_seconds", VIAL_JSON_NOT_NULL, 0, G_MAXINT32, &idle, error) ||
+	    !vial_json_get_bool(body, "persistent", VIAL_JSON_NOT_NULL, &persistent, error) ||
+	    !vial_json_get_choice(body, "on_idle", VIAL_JSON_NOT_NULL, choices, &on_idle, error))
 		return FALSE;
 	if (ttl >= 0 && config->max_ttl_seconds > 0 && !persistent && (ttl == 0 || ttl > config->max_ttl_seconds))
 		return vial_fail(error, VIAL_ERROR_INVALID, "ttl_seconds must be between 1 and %" G_GINT64_FORMAT " here",

@@ -32,6 +32,8 @@ typedef struct VialConfig {
 	gint64 pool_size;
 	gint64 snapshot_quota_mb;
 	char **resolvers; /* empty: those of /etc/resolv.conf */
+	gint64 network_rate_mbit;
+	gint64 network_max_connections;
 	gint64 max_sandboxes;
 	gint64 default_ttl_seconds;
 	gint64 max_ttl_seconds; /* 0: no limit */

@@ -83,12 +83,11 @@ find_field(const json_t *object, const char *field, unsigned flags, json_t **out
 {
 	json_t *value = json_object_get(object, field);
 
-	if (!value || json_is_null(value)) {
-		if (flags & VIAL_JSON_REQUIRED)
-			return vial_fail(error, VIAL_ERROR_INVALID, "field \"%s\" is required", field);
-		value = NULL;
-	}
-	*out_value = value;
+	*out_value = json_is_null(value) ? NULL : value;
+	if (json_is_null(value) && (flags & VIAL_JSON_NOT_NULL))
+		return vial_fail(error, VIAL_ERROR_INVALID, "field \"%s\" must not be null: give a value or leave it out", field);
+	if (!*out_value && (flags & VIAL_JSON_REQUIRED))
+		return vial_fail(error, VIAL_ERROR_INVALID, "field \"%s\" is required", field);
 	return TRUE;
 }
 

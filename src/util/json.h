@@ -27,12 +27,14 @@ typedef enum {
 	VIAL_JSON_OPTIONAL = 0,
 	VIAL_JSON_REQUIRED = 1 << 0,
 	VIAL_JSON_NONEMPTY = 1 << 1, /* "" is refused */
+	VIAL_JSON_NOT_NULL = 1 << 2, /* null is refused: for optional fields whose absence says more than "the default" */
 } VialJsonFlags;
 
 /*
  * Each returns FALSE with an error when the field is missing though required, of the wrong type or out of range. An
- * optional field that is absent or null leaves *out as it was: put the default there first. What comes out is borrowed
- * from `object`.
+ * optional field that is absent or null leaves *out as it was: put the default there first. Where leaving a field out
+ * means something else than a default (keep what is; decide by the other fields) null is a mistake: VIAL_JSON_NOT_NULL.
+ * What comes out is borrowed from `object`.
  */
 gboolean vial_json_get_string(const json_t *object, const char *field, unsigned flags, gsize max_bytes, const char **out,
                               GError **error);

@@ -77,6 +77,9 @@ test_reads_typed_fields(void)
 	g_assert_cmpfloat(real, ==, 1.5);
 	g_assert_false(vial_json_get_double(object, "d", 0, 0, 1, &real, NULL));
 	g_assert_false(vial_json_get_string(object, "absent", VIAL_JSON_REQUIRED, 10, &text, NULL));
+	g_assert_false(vial_json_get_string(object, "n", VIAL_JSON_REQUIRED, 10, &text, NULL));
+	g_assert_false(vial_json_get_string(object, "n", VIAL_JSON_NOT_NULL, 10, &text, NULL));
+	g_assert_true(vial_json_get_string(object, "absent", VIAL_JSON_NOT_NULL, 10, &text, NULL));
 }
 
 static void

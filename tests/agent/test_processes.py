@@ -127,3 +127,24 @@ def test_metrics(box):
     metrics = box.call("metrics").result
     assert metrics["cpu_ms"] > 0 and metrics["memory_used_kb"] > 0 and metrics["memory_limit_kb"] > metrics["memory_used_kb"]
     assert 0 < metrics["disk_used_kb"] < metrics["disk_total_kb"] and len(metrics["load"]) == 3
+
+
+def test_the_list_shows_the_whole_command_bounded(box):
+    def shown(**fields):
+        return listed(box, box.call("exec", background=True, **fields).result["pid"])["cmd"]
+
+    assert shown(argv=["sleep", "30"]) == "sleep 30"
+    assert shown(argv=["python3", "-c", "import time; time.sleep(30)", "it's", ""]) == "python3 -c 'import time; time.sleep(30)' 'it'\\''s' ''"
+    assert shown(cmd="sleep 30 && echo 'done'") == "sleep 30 && echo 'done'"
+    for fields in ({"argv": ["sleep", "30", "ä" * 5000]}, {"cmd": "sleep 30 # " + "ä" * 5000}, {"argv": ["sleep"] + ["30"] * 4000}):
+        long = shown(**fields)
+        assert long.startswith("sleep 30") and long.endswith("…") and 1000 <= len(long.encode()) <= 1030 and "\ufffd" not in long
+    for process in box.call("proc.list").result["processes"]:
+        if process["state"] == "running":
+            box.call("proc.signal", pid=process["pid"], signal="KILL")
+
+
+def test_a_program_that_is_not_there_is_named_without_its_arguments(box):
+    with pytest.raises(WireError) as problem:
+        box.call("exec", argv=["no-such-program", "secret"])
+    assert "no-such-program" in str(problem.value) and "secret" not in str(problem.value)

@@ -120,3 +120,4 @@ def test_the_end_of_a_sandbox_leaves_nothing(start_daemon):
         sandbox.ask("DELETE")
     own = [line for line in leftovers(daemon) if f"{daemon.process.pid}: " not in line]
     assert own == []
+    assert 'vial_network_slots{state="held"} 0' in client.ask("GET", "/metrics").text

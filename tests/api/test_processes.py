@@ -85,6 +85,7 @@ def test_without_stdin_a_background_command_has_nothing_to_read(client, sandbox)
 @pytest.mark.parametrize("signal,code", [("TERM", 143), ("SIGINT", 130), ("9", 137), ("HUP", 129)])
 def test_signals_have_names_and_numbers(sandbox, signal, code):
     pid = sandbox.call("POST", "/exec", {"argv": ["sleep", "100"], "background": True})["pid"]
+    assert processes(sandbox)[pid]["cmd"] == "sleep 100"
     assert sandbox.ask("POST", f"/processes/{pid}/signal", {"signal": signal}).status == 204
     wait_until(lambda: processes(sandbox)[pid]["state"] == "exited")
     assert processes(sandbox)[pid]["exit_code"] == code

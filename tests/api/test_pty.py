@@ -75,6 +75,22 @@ def test_a_command_runs_where_and_as_whom_it_is_asked(sandbox):
     assert terminal.end() == ({"type": "exit", "exit_code": 3}, 1000)
 
 
+@pytest.mark.parametrize("user", ["user", "root"])
+def test_the_terminal_has_a_name_and_programs_may_make_their_own(sandbox, user):
+    terminal = Terminal(sandbox, cmd="tty; python3 -c 'import os; print(os.ttyname(0))'; python3 -c 'import pty; pty.spawn([\"tty\"])'; : < $(tty)", user=user)
+    first = terminal.expect(r"(/dev/pts/\d+)\r\n(/dev/pts/\d+)\r\n(/dev/pts/\d+)\r\n")
+    assert first[1] == first[2] != first[3]
+    assert terminal.end() == ({"type": "exit", "exit_code": 0}, 1000)
+
+
+def test_a_terminal_belongs_to_its_user(sandbox):
+    terminal = Terminal(sandbox, cmd="tty; read line", user="root")
+    name = terminal.expect(r"(/dev/pts/\d+)\r\n")[1].decode()
+    assert sandbox.exec(f"cat {name}", timeout_seconds=10)["exit_code"] == 1 and sandbox.exec(f"echo x > {name}")["exit_code"] == 1
+    terminal.type("\n")
+    terminal.end()
+
+
 def test_a_signal_shows_in_the_exit_code(sandbox):
     terminal = Terminal(sandbox, cmd="kill -9 $$")
     assert terminal.end() == ({"type": "exit", "exit_code": 137}, 1000)

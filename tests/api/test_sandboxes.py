@@ -152,9 +152,34 @@ def test_a_wrong_value_is_refused_and_the_field_is_named(client, field, value):
     assert len(client.sandboxes()) == before
 
 
-@pytest.mark.parametrize("network", [{"mode": "bridge"}, {"mode": 1}, {"mode": ""}, {"mode": []}])
+@pytest.mark.parametrize("network", [{"mode": "bridge"}, {"mode": 1}, {"mode": ""}, {"mode": []}, {"mode": None}])
 def test_an_unknown_network_mode_is_refused(client, network):
     assert "mode" in create_refusal(client, network=network)
+
+
+def test_null_is_the_default_of_an_optional_field_and_refused_where_absence_means_more(client, sandbox):
+    optional = ("template", "cpu", "memory_mb", "ttl_seconds", "idle_seconds", "on_idle", "persistent", "metadata", "env", "network", "engine")
+    made = client.call("POST", "/v1/sandboxes", dict.fromkeys(optional))
+    plain = client.call("POST", "/v1/sandboxes", {})
+    for field in ("template", "cpu", "memory_mb", "ttl_seconds", "idle_seconds", "on_idle", "persistent", "metadata", "network"):
+        assert made[field] == plain[field]
+    for one in (made, plain):
+        client.ask("DELETE", f"/v1/sandboxes/{one['id']}")
+    before = sandbox.call("GET", "/network")
+    for field in ("mode", "allow_out", "deny_out"):
+        for body in ({field: None}, {"mode": "open", "allow_out": ["1.2.3.4"], field: None}):
+            error = check_refusal(sandbox.ask("PUT", "/network", body), 400)
+            assert field in error and "null" in error
+            assert field in create_refusal(client, network=body)
+    assert sandbox.call("GET", "/network") == before
+    for field in ("ttl_seconds", "idle_seconds", "persistent", "on_idle"):
+        error = check_refusal(sandbox.ask("PATCH", "/lifecycle", {field: None}), 400)
+        assert field in error and "null" in error
+    for path, body in (("/run", {"code": None}), ("/fs/mkdir", {"path": None}), ("/fork-tree", {"count": None}), ("/network/check", {"host": None}),
+                       ("/previews", {"port": None})):
+        assert list(body)[0] in check_refusal(sandbox.ask("POST", path, body), 400)
+    for body in ({"argv": ["true", None]}, {"cmd": "true", "env": {"A": None}}, {"cmd": None}):
+        check_refusal(sandbox.ask("POST", "/exec", body), 400)
 
 
 def test_more_than_max_sandboxes_are_refused_with_429(start_daemon):

@@ -80,10 +80,12 @@ def test_metrics_are_prometheus_text_and_count_truly(client, sandbox):
     before = parse_prometheus(answer.text)
     assert before['vial_sandboxes{state="running"}'] >= 1
     assert before["process_resident_memory_bytes"] > 1e6
+    assert before['vial_network_slots{state="held"}'] >= 1
     extra = client.create()
     client.ask("GET", "/v1/nothing-here")
     after = parse_prometheus(client.ask("GET", "/metrics").text)
     assert after['vial_sandboxes{state="running"}'] == before['vial_sandboxes{state="running"}'] + 1
+    assert after['vial_network_slots{state="held"}'] == before['vial_network_slots{state="held"}'] + 1
     assert after['vial_http_requests_total{class="4xx"}'] == before['vial_http_requests_total{class="4xx"}'] + 1
     extra.delete()
 
@@ -102,6 +104,15 @@ def test_a_sandbox_says_what_it_uses(sandbox):
     assert after["disk_used_kb"] >= before["disk_used_kb"] + 15_000
     assert after["host_memory_kb"] > 1000 and after["host_cpu_ms"] > 0
     sandbox.exec("rm /workspace/blob")
+
+
+def test_a_sandbox_says_what_its_network_refused(sandbox):
+    before = sandbox.call("GET", "/metrics")["network"]
+    assert set(before) == {"connections_allowed", "connections_denied", "dns_allowed", "dns_denied", "bytes_in", "bytes_out"}
+    sandbox.exec("python3 -c 'import socket; socket.create_connection((\"93.184.216.34\", 80), 5)'")
+    wait_until(lambda: sandbox.call("GET", "/metrics")["network"]["connections_denied"] == before["connections_denied"] + 1)
+    after = sandbox.call("GET", "/metrics")["network"]
+    assert after["connections_allowed"] == 0 and after["bytes_out"] > before["bytes_out"]
 
 
 def test_an_unknown_path_is_404_and_a_wrong_method_405_with_the_right_ones(client):

@@ -338,7 +338,8 @@ class Daemon:
         assert not self.left_behind(), f"left behind: {self.left_behind()}"
 
     def left_behind(self):
-        """Processes that name our folder, mounts in it, and network namespaces with the tag of our data directory."""
+        """Processes that name our folder, mounts in it, and, once viald is gone, network namespaces with the tag of our data directory
+        (while it lives it keeps some ready)."""
         found = []
         for entry in Path("/proc").iterdir():
             if not entry.name.isdigit() or int(entry.name) == os.getpid():
@@ -349,6 +350,7 @@ class Daemon:
                 continue
             if str(self.folder) in command and "pytest" not in command:
                 found.append(f"{entry.name}: {command}")
-        tag = hashlib.sha256(str(self.data).encode()).hexdigest()[:8]
-        found += [str(path) for path in Path("/run/netns").glob(f"vial-{tag}-*")]
+        if self.process.poll() is not None:
+            tag = hashlib.sha256(str(self.data).encode()).hexdigest()[:8]
+            found += [str(path) for path in Path("/run/netns").glob(f"vial-{tag}-*")]
         return found + [line for line in Path("/proc/mounts").read_text().splitlines() if str(self.folder) in line]

@@ -388,6 +388,11 @@ class RequestHandler(BaseHTTPRequestHandler):
                 sandbox.cpu_ms += 50
                 self.reply(200, {"cpu_ms": sandbox.cpu_ms, "memory_used_kb": 51200, "memory_limit_kb": 2 << 20,
                                  "disk_used_kb": 1000, "disk_total_kb": 10 << 20, "processes": 7, "load": 0.5})
+            case ("GET", "network"):
+                self.reply(200, sandbox.info["network"])
+            case ("PUT", "network"):
+                sandbox.info["network"] = self.json()
+                self.reply(200, sandbox.info["network"])
             case ("GET", "ports"):
                 self.reply(200, {"ports": [{"port": 8000, "address": "0.0.0.0"}]})
             case ("GET", "logs"):

@@ -18,11 +18,29 @@ def test_create_prints_an_id_and_nothing_else(vial):
 def test_create_sends_what_the_options_say(fake_vial):
     answer = fake_vial.json("create", "--template", "minimal", "--cpu", 4, "--memory", "2G", "--ttl", "1h", "--idle", "15m",
                             "--on-idle", "hibernate", "--persistent", "-e", "A=1", "--env", "B=x=y", "-m", "team=blue",
-                            "--allow", "*.example.org", "--allow", "10.0.0.0/8", "--deny", "ALL_TRAFFIC", "--engine", "gvisor")
+                            "--allow", "*.example.org", "--allow", "10.0.0.0/8", "--deny", "ALL_TRAFFIC", "--engine", "gvisor",
+                            "--rate-mbit", 20, "--max-connections", 50)
     assert answer["request"] == {
         "template": "minimal", "cpu": 4, "memory_mb": 2048, "ttl_seconds": 3600, "idle_seconds": 900, "on_idle": "hibernate",
         "persistent": True, "env": {"A": "1", "B": "x=y"}, "metadata": {"team": "blue"}, "engine": "gvisor",
-        "network": {"mode": "filtered", "allow_out": ["*.example.org", "10.0.0.0/8"], "deny_out": ["ALL_TRAFFIC"]}}
+        "network": {"mode": "filtered", "allow_out": ["*.example.org", "10.0.0.0/8"], "deny_out": ["ALL_TRAFFIC"],
+                    "limits": {"rate_mbit": 20, "max_connections": 50}}}
+
+
+def test_limits_without_a_network_are_a_mistake(fake_vial):
+    done = fake_vial("create", "--rate-mbit", 20, check=False)
+    assert done.returncode == 2 and "--network" in done.stderr
+
+
+def test_net_set_replaces_the_policy_and_show_tells_it(vial, sandbox):
+    done = vial("net", "set", sandbox, "filtered", "--allow", "example.com:443", "--deny", "ALL_TRAFFIC", "--rate-mbit", 20, "--max-connections", 50)
+    assert done.stdout.splitlines() == ["mode  filtered", "allow example.com:443", "deny  ALL_TRAFFIC", "limit 20 Mbit/s", "limit 50 connections"]
+    assert vial("net", "show", sandbox).stdout == done.stdout
+    assert vial.json("net", "show", sandbox)["limits"] == {"rate_mbit": 20, "max_connections": 50}
+    assert vial("net", "set", sandbox, "disabled").stdout == "mode  disabled\n"
+    if vial.server.name == "real":
+        refused = vial("net", "set", sandbox, "open", "--rate-mbit", 0, check=False)
+        assert refused.returncode == 1 and "rate_mbit" in refused.stderr
 
 
 def test_create_passes_on_what_the_server_refuses(vial):

@@ -46,3 +46,22 @@ def sandbox(backend):
             one.close()
         except backends.Refused:
             pass  # the test released it itself
+
+
+@pytest.fixture
+def own(net, tmp_path):
+    """A driver of the test's own, which it may kill."""
+    made = []
+
+    def make(**kw):
+        made.append(backends.DriverBackend(net, str(tmp_path), **kw))
+        return made[-1]
+
+    yield make
+    for backend in made:
+        if backend.process.poll() is None:
+            backend.close()
+    # What a killed driver left is swept by the next with the same directory.
+    last = backends.DriverBackend(net, str(tmp_path), prepared=1)
+    last.settle(removing=0)
+    last.close()

@@ -14,25 +14,6 @@ from internet import EXAMPLE, EXAMPLE6, HOST_V4, OTHER, TEN
 DISABLED = {"mode": "disabled"}
 
 
-@pytest.fixture
-def own(net, tmp_path):
-    """A driver of the test's own, which it may kill."""
-    made = []
-
-    def make(**kw):
-        made.append(DriverBackend(net, str(tmp_path), **kw))
-        return made[-1]
-
-    yield make
-    for backend in made:
-        if backend.process.poll() is None:
-            backend.close()
-    # What a killed driver left is swept by the next with the same directory.
-    last = DriverBackend(net, str(tmp_path), prepared=1)
-    last.settle(removing=0)
-    last.close()
-
-
 def leftovers(net, backend):
     names = subprocess.run(["ip", "netns"], text=True, capture_output=True).stdout.split()
     links = net.in_host("ip", "-o", "link").stdout.splitlines()

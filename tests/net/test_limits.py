@@ -53,6 +53,22 @@ print(len(held))
     assert any(e["rule"] == "limit:connections" for e in box.events())
 
 
+def test_a_policys_own_limits_hold_through_change_and_adoption(own):
+    backend = own()
+    policy = {**filtered([EXAMPLE]), "limits": {"rate_mbit": 40, "max_connections": 10}}
+    box = backend.create(policy)
+    assert 20 < mbit(box, GET, EXAMPLE, 8_000_000) < 60
+    wider = {**policy, "limits": {"rate_mbit": 4000, "max_connections": 10}}  # the daemon's own cap of 1000 stays
+    box.set_policy(wider)
+    assert 100 < mbit(box, GET, EXAMPLE, 80_000_000) < 1500
+    box.set_policy(policy)
+    backend.kill()
+    backend.start(sweep=False)
+    again = backend.adopt(box.slot, policy)
+    assert 20 < mbit(again, GET, EXAMPLE, 8_000_000) < 60
+    again.close()
+
+
 def test_new_connections_per_second_are_capped(sandbox):
     script = """
 import socket, sys

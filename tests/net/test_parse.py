@@ -48,10 +48,17 @@ def test_what_is_never_reachable_cannot_be_allowed(parse, entry):
 @pytest.mark.parametrize("network,message", [
     ([], "object"), ("open", "object"), ({"mode": "closed"}, "mode"), ({"mode": 1}, "mode"), ({"mode": "open", "allow_out": "x"}, "allow_out"),
     ({"mode": "open", "deny_out": [1]}, "deny_out"), ({"mode": "disabled", "allow_out": ["1.2.3.4"]}, "disabled"),
+    ({"mode": None}, "mode.* null"), ({"mode": "open", "allow_out": None}, "allow_out.* null"), ({"deny_out": None}, "deny_out.* null"),
     (filtered(["1.2.3.4"] * 513), "allow_out"), (filtered([f"example.com:{p}" for p in range(1, 18)]), "port ranges")])
 def test_wrong_shape_is_refused(parse, network, message):
     with pytest.raises(Refused, match=message):
         parse(network)
+
+
+@pytest.mark.parametrize("limits", [{"rate_mbit": 1}, {"max_connections": 65535}, {"rate_mbit": 100, "max_connections": 10}])
+def test_limits_are_taken_and_shown(parse, limits):
+    assert parse({"mode": "open", "limits": limits}) == {"mode": "open", "allow_out": [], "deny_out": [], "limits": limits}
+    assert "limits" not in parse({"mode": "open", "limits": {}})
 
 
 def test_defaults(parse):

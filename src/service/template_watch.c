@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Images that are rebuilt, or come, while viald runs. Every few seconds the records in images_dir are looked at. One that has
+ * changed is read on a worker and baked, and only then takes the old one's place: until it is ready sandboxes are made from
+ * the old one, and one that cannot be baked never replaces anything. The pool gives back what is of the old one by itself
+ * (pool.c, is_stale); sandboxes and snapshots carry all they need of it.
+ *
+ * A record that disappears changes nothing before the next start. Main thread, except where it says worker.
+ */
+#include <glib/gstdio.h>
+#include <string.h>
+
+#include "service/pool.h"
+#include "service/template_private.h"
+#include "util/log.h"
+#include "util/worker.h"
+
+#define LOOK_SECONDS 2
+
+typedef struct {
+	VialApp *app;
+	char *path;
+	VialTemplate *template;
+} Reading;
+
+gboolean vial_template_note(VialTemplates *templates, const char *path)
+{
+	GStatBuf info;
+	char *stamp;
+
+	if (g_stat(path, &info) < 0)
+		return FALSE;
+	stamp = g_strdup_printf("%" G_GUINT64_FORMAT " %" G_GINT64_FORMAT ".%09ld %" G_GINT64_FORMAT, (guint64)info.st_ino,
+	                        (gint64)info.st_mtim.tv_sec, info.st_mtim.tv_nsec, (gint64)info.st_size);
+	if (g_strcmp0(g_hash_table_lookup(templates->stamps, path), stamp) == 0) {
+		g_free(stamp);
+		return FALSE;
+	}
+	g_hash_table_replace(templates->stamps, g_strdup(path), stamp);
+	return TRUE;
+}
+
+static void take_place(VialApp *app)
+{
+	VialTemplates *templates = app->templates;
+	VialTemplate *template = g_steal_pointer(&templates->incoming);
+	guint i = 0;
+
+	while (i < templates->all->len && strcmp(((VialTemplate *)templates->all->pdata[i])->name, template->name) != 0)
+		i++;
+	if (i < templates->all->len) {
+		vial_template_free(templates->all->pdata[i]);
+		templates->all->pdata[i] = template;
+	} else {
+		g_ptr_array_add(templates->all, template);
+	}
+	vial_log_info("template", "a new image is in use", "template", template->name, "hash", template->hash);
+	vial_pool_refresh(app->pool);
+}
+
+static void on_baked(guint failures, gpointer data)
+{
+	VialApp *app = data;
+
+	if (failures)
+		g_clear_pointer(&app->templates->incoming, vial_template_free); /* bake.c has said why; the old one stays */
+	else
+		take_place(app);
+}
+
+static void read_work(gpointer data)
+{
+	Reading *reading = data;
+
+	reading->template = vial_template_load(reading->app, reading->app->templates, reading->path);
+}
+
+static void read_done(gpointer data)
+{
+	Reading *reading = data;
+	VialApp *app = reading->app;
+	VialTemplates *templates = app->templates;
+
+	templates->is_reading = FALSE;
+	templates->incoming = reading->template;
+	g_free(reading->path);
+	g_free(reading);
+	if (!templates->incoming || !templates->watch)
+		return; /* unreadable, or viald stops */
+	if (templates->incoming->checkpoint)
+		take_place(app);
+	else
+		vial_template_bake(app, templates->incoming, on_baked, app);
+}
+
+static gboolean on_look(gpointer data)
+{
+	VialApp *app = data;
+	VialTemplates *templates = app->templates;
+	g_autoptr(GDir) dir = NULL;
+	const char *name;
+
+	if (templates->is_reading || templates->incoming || templates->bake)
+		return G_SOURCE_CONTINUE;
+	dir = g_dir_open(templates->images_dir, 0, NULL);
+	while (dir && (name = g_dir_read_name(dir))) {
+		g_autofree char *path = g_build_filename(templates->images_dir, name, NULL);
+		Reading *reading;
+
+		if (!g_str_has_suffix(name, ".json") || !vial_template_note(templates, path))
+			continue;
+		reading = g_new0(Reading, 1);
+		reading->app = app;
+		reading->path = g_steal_pointer(&path);
+		templates->is_reading = TRUE;
+		vial_worker_run(read_work, read_done, reading);
+		break; /* the next one at the next look */
+	}
+	return G_SOURCE_CONTINUE;
+}
+
+void vial_templates_watch(VialApp *app)
+{
+	app->templates->watch = g_timeout_add_seconds(LOOK_SECONDS, on_look, app);
+}
+
+void vial_templates_unwatch(VialTemplates *templates)
+{
+	g_clear_handle_id(&templates->watch, g_source_remove);
+}
