@@ -106,11 +106,23 @@ static void send_state(struct vial_control *control)
 	queue_json(control, VIAL_WIRE_EVENT, event);
 }
 
+/* Once: the first reason is the true one. */
+static void write_exit(struct vial_control *control)
+{
+	vial_folder_write_exit(control->exit_fd, control->end_reason);
+	if (control->exit_fd >= 0)
+		close(control->exit_fd);
+	control->exit_fd = -1;
+}
+
 void vial_control_set_phase(struct vial_control *control, enum vial_phase phase)
 {
 	if (control->phase == phase)
 		return;
 	control->phase = phase;
+	/* Before anybody hears of it: who does may look there at once. */
+	if (phase == VIAL_PHASE_EXITED)
+		write_exit(control);
 	send_state(control);
 }
 
@@ -130,7 +142,7 @@ static void flush_out(struct vial_control *control)
 
 /* ---- attaching ---- */
 
-static void drop_fds(struct vial_control *control)
+void vial_control_drop_fds(struct vial_control *control)
 {
 	for (unsigned i = 0; i < control->fd_count; i++)
 		close(control->fds[i]);
@@ -156,7 +168,7 @@ static void detach(struct vial_control *control)
 	control->has_held_frame = false;
 	control->out_start = control->out_end = 0;
 	vial_wire_reader_reset(&control->from_viald);
-	drop_fds(control);
+	vial_control_drop_fds(control);
 }
 
 static void attach(struct vial_control *control)
@@ -174,7 +186,7 @@ static void attach(struct vial_control *control)
 	send_state(control);
 }
 
-void vial_control_become_child(struct vial_control *control, int listen_fd)
+void vial_control_become_child(struct vial_control *control, int listen_fd, int exit_fd)
 {
 	detach(control);
 	close(control->listen_fd);
@@ -185,7 +197,7 @@ void vial_control_become_child(struct vial_control *control, int listen_fd)
 	control->writer_pid = 0;
 	if (control->exit_fd >= 0)
 		close(control->exit_fd);
-	control->exit_fd = -1;
+	control->exit_fd = exit_fd;
 }
 
 /* ---- from viald ---- */
@@ -358,6 +370,6 @@ int vial_control_run(struct vial_control *control)
 			break;
 		serve(control, fds);
 	}
-	vial_folder_write_exit(control->exit_fd, control->end_reason, control->is_stopping);
+	write_exit(control);
 	return 0;
 }

@@ -47,10 +47,10 @@ int vial_folder_announce(void)
 	return fd;
 }
 
-void vial_folder_write_exit(int fd, const char *reason, int is_stopped)
+void vial_folder_write_exit(int fd, const char *reason)
 {
 	char text[160];
-	int length = snprintf(text, sizeof(text), "{\"reason\":\"%s\",\"stopped\":%s}\n", reason ? reason : "", is_stopped ? "true" : "false");
+	int length = snprintf(text, sizeof(text), "{\"reason\":\"%s\"}\n", reason ? reason : "");
 
 	if (fd >= 0)
 		(void)!write(fd, text, (size_t)length);
