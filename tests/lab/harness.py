@@ -167,6 +167,11 @@ class Machine:
             return dict(line.rstrip("\n").split(":\t", 1) for line in file if ":\t" in line)
 
 
+def expect(condition, message):
+    if not condition:
+        raise AssertionError(message)
+
+
 def is_alive(pid):
     try:
         with open(f"/proc/{pid}/stat") as file:

@@ -17,7 +17,8 @@ import sys
 import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from harness import COMMAND_LINE, Lab, Machine, is_alive, run  # noqa: E402
+import service  # noqa: E402
+from harness import COMMAND_LINE, Lab, Machine, expect, is_alive, run  # noqa: E402
 from wire import Connection, Gone, Vmm  # noqa: E402
 
 
@@ -39,11 +40,6 @@ def identity(machine):
 def all_differ(machines):
     for values in zip(*(identity(machine) for machine in machines)):
         expect(len(set(values)) == len(values), values)
-
-
-def expect(condition, message):
-    if not condition:
-        raise AssertionError(message)
 
 
 def test_probe_says_usable(lab, state):
@@ -390,11 +386,14 @@ def test_a_hostile_guest_does_not_hurt_the_monitor(lab, state):
 
 def main():
     parser = argparse.ArgumentParser()
-    for name in ("build", "kernel", "root-disk", "vial-disk"):
+    for name in ("build", "data", "kernel", "root-disk", "vial-disk"):
         parser.add_argument("--" + name, required=True)
     parser.add_argument("--only")
+    parser.add_argument("--part", choices=("monitor", "service"), help="only vial-vmm itself, or only what goes through viald")
     lab = Lab(parser.parse_args())
-    tests = [value for name, value in globals().items() if name.startswith("test_")]
+    tests = [value for name, value in globals().items() if name.startswith("test_")] if lab.args.part != "service" else []
+    if lab.args.part != "monitor":
+        tests += service.TESTS
     passed, failed = run(lab, tests, lab.args.only)
     print("figures " + json.dumps({"environment": "QEMU TCG with emulated SVM", **lab.figures}))
     print(f"{passed} passed, {failed} failed", flush=True)
