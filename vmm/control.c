@@ -8,9 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
+#include "files.h"
 #include "folder.h"
 
 int vial_control_init(struct vial_control *control, struct vial_machine *machine, int listen_fd)
@@ -110,9 +110,7 @@ static void send_state(struct vial_control *control)
 static void write_exit(struct vial_control *control)
 {
 	vial_folder_write_exit(control->exit_fd, control->end_reason);
-	if (control->exit_fd >= 0)
-		close(control->exit_fd);
-	control->exit_fd = -1;
+	vial_file_close(&control->exit_fd);
 }
 
 void vial_control_set_phase(struct vial_control *control, enum vial_phase phase)
@@ -162,9 +160,7 @@ int vial_control_take_fd(struct vial_control *control)
 
 static void detach(struct vial_control *control)
 {
-	if (control->connection_fd >= 0)
-		close(control->connection_fd);
-	control->connection_fd = -1;
+	vial_file_close(&control->connection_fd);
 	control->has_held_frame = false;
 	control->out_start = control->out_end = 0;
 	vial_wire_reader_reset(&control->from_viald);
@@ -191,12 +187,9 @@ void vial_control_become_child(struct vial_control *control, int listen_fd, int 
 	detach(control);
 	close(control->listen_fd);
 	control->listen_fd = listen_fd;
-	if (control->writer_fd >= 0)
-		close(control->writer_fd);
-	control->writer_fd = -1;
+	vial_file_close(&control->writer_fd);
 	control->writer_pid = 0;
-	if (control->exit_fd >= 0)
-		close(control->exit_fd);
+	vial_file_close(&control->exit_fd);
 	control->exit_fd = exit_fd;
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The sandbox's folder, by which viald starts a host process and finds it again, the same for every engine: `vial-vmm DIR` reads DIR/vmm.json (what
- * "start" would say, and "uid" and "gid" of the jail), listens on DIR/shim.sock, writes DIR/shim.pid ("pid starttime") and says "ready".
+ * "start" would say, and "uid" and "gid" of the jail), listens on DIR/shim.sock and says "ready".
  */
 #pragma once
 

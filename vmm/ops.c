@@ -3,11 +3,11 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "clock.h"
 #include "control.h"
+#include "files.h"
 #include "folder.h"
 #include "fork.h"
 #include "hotset.h"
@@ -53,7 +53,6 @@ static json_t *complete(const struct vial_control *control, json_t *request)
 /* Engines with something to prepare do it here; building a machine takes no longer than asking for it. */
 static void op_create(struct vial_control *control, json_t *request, json_int_t tag)
 {
-	(void)request;
 	if (control->phase == VIAL_PHASE_NEW)
 		vial_control_set_phase(control, VIAL_PHASE_CREATED);
 	vial_control_answer(control, tag, NULL);
@@ -107,7 +106,6 @@ static void op_pause(struct vial_control *control, json_t *request, json_int_t t
 {
 	int result = vial_machine_pause(control->machine);
 
-	(void)request;
 	if (result < 0) {
 		vial_control_refuse(control, tag, "the machine does not stop", result);
 		return;
@@ -118,7 +116,6 @@ static void op_pause(struct vial_control *control, json_t *request, json_int_t t
 
 static void op_resume(struct vial_control *control, json_t *request, json_int_t tag)
 {
-	(void)request;
 	resume(control);
 	vial_control_answer(control, tag, NULL);
 }
@@ -364,7 +361,6 @@ static void op_stats(struct vial_control *control, json_t *request, json_int_t t
 	struct vial_machine *machine = control->machine;
 	uint64_t exits = 0, disk = 0, reads = 0, writes = 0;
 
-	(void)request;
 	for (unsigned i = 0; i < machine->vcpu_count; i++)
 		exits += atomic_load(&machine->vcpus[i].exits);
 	for (unsigned i = 0; i < machine->disk_count; i++) {
@@ -387,11 +383,9 @@ static void op_hotset(struct vial_control *control, json_t *request, json_int_t 
 	uint64_t bytes = 0;
 	int result = -EINVAL;
 
-	(void)request;
 	if (fd >= 0 && control->machine->pagemap_fd >= 0)
 		result = vial_hotset_record(&control->machine->memory, control->machine->pagemap_fd, fd, &bytes);
-	if (fd >= 0)
-		close(fd);
+	vial_file_close(&fd);
 	if (result < 0)
 		vial_control_refuse(control, tag, "hotset needs a descriptor and a machine restored with record_hot", result);
 	else
@@ -400,7 +394,6 @@ static void op_hotset(struct vial_control *control, json_t *request, json_int_t 
 
 static void op_stop(struct vial_control *control, json_t *request, json_int_t tag)
 {
-	(void)request;
 	if (control->has_relay)
 		vial_machine_pause(control->machine);
 	if (!control->end_reason)

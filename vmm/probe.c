@@ -31,7 +31,6 @@ static volatile sig_atomic_t is_late;
 
 static void on_alarm(int signal_number)
 {
-	(void)signal_number;
 	is_late = 1;
 }
 
