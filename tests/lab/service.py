@@ -351,7 +351,7 @@ def test_the_end_leaves_nothing(lab, state):
 
 # Of the foundation's API suite, what fits into the time: an emulated processor takes thirty times as long as a real one. What is left out besides
 # are files of megabytes, which take minutes here, terminals, ports and logs (the same frames), and what makes its own vialds for every test.
-API_SUITE = ["test_sandboxes.py", "test_files.py", "test_system.py"]
+API_SUITE = ["test_sandboxes.py", "test_exec.py", "test_files.py", "test_system.py"]
 LEFT_OUT = "quarter_gigabyte"
 
 
