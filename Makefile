@@ -28,7 +28,7 @@ soak:
 	@exec scripts/bench soak $(ARGS)
 
 lab:
-	@scripts/install-deps build run lab
+	@scripts/install-deps build run guest lab
 	@scripts/build
 	@VIAL_DATA=$${VIAL_DATA_TEST:-/var/lib/vial-test} scripts/build-image minimal
 	@exec scripts/lab

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """make bench: every promised speed beside the floor measured in the same run. Prints a table, writes bench.json.
 
-    run.py [--quick] [--only foundation|interpreter|life|net_bench] [--json FILE]
+    run.py [--quick] [--only foundation|interpreter|life|net_bench|microvm] [--json FILE]
 
 A ratio is ours over the floor; a promise is kept when it is at or below its limit. The exit status says whether all were.
 """
@@ -15,7 +15,7 @@ import sys
 import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-GROUPS = ["foundation", "interpreter", "life", "net_bench"]
+GROUPS = ["foundation", "interpreter", "life", "net_bench", "microvm"]
 
 
 def verdict(row):
@@ -30,7 +30,7 @@ def describe(row):
     if "ratio" in row:
         return f"{row['p50_ms']:>9.1f} ms p50 {row['p99_ms']:>9.1f} p99   {row['ratio']:.2f} x {row['floor']} ({row['floor_ms']:.1f} ms), promised <= {row['limit']}"
     bound = f">= {row['at_least']}" if "at_least" in row else f"<= {row['at_most']}"
-    return f"{row['value']:>9.1f} {row['unit']}, promised {bound}"
+    return f"{row['value']:>9.{1 if row['value'] >= 2 else 2}f} {row['unit']}, promised {bound}"
 
 
 def main():

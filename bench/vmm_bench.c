@@ -117,7 +117,7 @@ struct shared {
 
 static void live(const struct vial_state_writer *state, uint64_t counter, struct shared *shared)
 {
-	struct vial_fork_child ends = { -1, { -1 }, -1 };
+	struct vial_fork_child ends = { -1, { -1 }, -1, -1 };
 	const char *error;
 
 	alarm(30);

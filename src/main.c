@@ -372,6 +372,7 @@ int main(int argc, char **argv)
 	if (vial_log_level_parse(config->log_level, &level))
 		vial_log_setup(level, strcmp(config->log_format, "json") == 0 ? VIAL_LOG_JSON : VIAL_LOG_TEXT);
 	setvbuf(stdout, NULL, _IOLBF, 0);
+	vial_time_set_scale((guint)config->time_scale);
 	if (wants_version) {
 		g_print("viald %s\n", VIAL_VERSION);
 		return 0;

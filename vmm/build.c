@@ -88,8 +88,7 @@ static int add_devices(struct vial_machine *machine, const struct vial_config *c
 	for (unsigned i = 0; i < config->disk_count && result == 0; i++)
 		result = add_disk(machine, i, config, snapshot, out_error);
 	if (result < 0) {
-		if (tap_fd >= 0)
-			close(tap_fd);
+		vial_file_close(&tap_fd);
 		return result;
 	}
 	vial_rng_init(next_device(machine), &machine->memory);
@@ -205,8 +204,7 @@ int vial_machine_build(struct vial_machine *machine, const struct vial_config *c
 		result = add_devices(machine, config, snapshot, tap_fd, out_error);
 		tap_fd = -1;
 	}
-	if (tap_fd >= 0)
-		close(tap_fd);
+	vial_file_close(&tap_fd);
 	if (result == 0)
 		result = vial_machine_create_vm(machine, out_error);
 	if (result == 0)

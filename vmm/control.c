@@ -8,9 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
+#include "files.h"
 #include "folder.h"
 
 int vial_control_init(struct vial_control *control, struct vial_machine *machine, int listen_fd)
@@ -106,11 +106,21 @@ static void send_state(struct vial_control *control)
 	queue_json(control, VIAL_WIRE_EVENT, event);
 }
 
+/* Once: the first reason is the true one. */
+static void write_exit(struct vial_control *control)
+{
+	vial_folder_write_exit(control->exit_fd, control->end_reason);
+	vial_file_close(&control->exit_fd);
+}
+
 void vial_control_set_phase(struct vial_control *control, enum vial_phase phase)
 {
 	if (control->phase == phase)
 		return;
 	control->phase = phase;
+	/* Before anybody hears of it: who does may look there at once. */
+	if (phase == VIAL_PHASE_EXITED)
+		write_exit(control);
 	send_state(control);
 }
 
@@ -130,7 +140,7 @@ static void flush_out(struct vial_control *control)
 
 /* ---- attaching ---- */
 
-static void drop_fds(struct vial_control *control)
+void vial_control_drop_fds(struct vial_control *control)
 {
 	for (unsigned i = 0; i < control->fd_count; i++)
 		close(control->fds[i]);
@@ -150,13 +160,11 @@ int vial_control_take_fd(struct vial_control *control)
 
 static void detach(struct vial_control *control)
 {
-	if (control->connection_fd >= 0)
-		close(control->connection_fd);
-	control->connection_fd = -1;
+	vial_file_close(&control->connection_fd);
 	control->has_held_frame = false;
 	control->out_start = control->out_end = 0;
 	vial_wire_reader_reset(&control->from_viald);
-	drop_fds(control);
+	vial_control_drop_fds(control);
 }
 
 static void attach(struct vial_control *control)
@@ -174,18 +182,15 @@ static void attach(struct vial_control *control)
 	send_state(control);
 }
 
-void vial_control_become_child(struct vial_control *control, int listen_fd)
+void vial_control_become_child(struct vial_control *control, int listen_fd, int exit_fd)
 {
 	detach(control);
 	close(control->listen_fd);
 	control->listen_fd = listen_fd;
-	if (control->writer_fd >= 0)
-		close(control->writer_fd);
-	control->writer_fd = -1;
+	vial_file_close(&control->writer_fd);
 	control->writer_pid = 0;
-	if (control->exit_fd >= 0)
-		close(control->exit_fd);
-	control->exit_fd = -1;
+	vial_file_close(&control->exit_fd);
+	control->exit_fd = exit_fd;
 }
 
 /* ---- from viald ---- */
@@ -358,6 +363,6 @@ int vial_control_run(struct vial_control *control)
 			break;
 		serve(control, fds);
 	}
-	vial_folder_write_exit(control->exit_fd, control->end_reason, control->is_stopping);
+	write_exit(control);
 	return 0;
 }

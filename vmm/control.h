@@ -14,8 +14,9 @@
 #include "relay.h"
 #include "wire/wire.h"
 
-#define VIAL_CONTROL_MAX_FDS 64u
-#define VIAL_MAX_FORKS 16u
+#define VIAL_MAX_FORKS 32u
+/* A fork into that many: per child a socket, an overlay, a TAP and an exit file, and a new overlay for the parent. */
+#define VIAL_CONTROL_MAX_FDS (4u * VIAL_MAX_FORKS + VIAL_MAX_DISKS)
 /* viald is slow: stop listening to the guest. */
 #define VIAL_CONTROL_OUT_HIGH (1024u * 1024u)
 
@@ -59,7 +60,9 @@ void vial_control_refuse(struct vial_control *control, json_int_t tag, const cha
 void vial_control_set_phase(struct vial_control *control, enum vial_phase phase);
 /* The next descriptor that came along, or -1. The caller owns it. */
 int vial_control_take_fd(struct vial_control *control);
-/* In a fork: forgets the parent's viald and listens on a socket of its own. */
-void vial_control_become_child(struct vial_control *control, int listen_fd);
+/* In a fork: forgets the parent's viald, listens on a socket of its own and has an exit file (or -1) of its own. */
+void vial_control_become_child(struct vial_control *control, int listen_fd, int exit_fd);
+/* Closes the descriptors that came along and nobody took. */
+void vial_control_drop_fds(struct vial_control *control);
 void vial_control_dispatch(struct vial_control *control, const uint8_t *payload, size_t length);
 void vial_control_writer_done(struct vial_control *control);

@@ -11,6 +11,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "files.h"
+
 #define STACK_BYTES (256u * 1024u)
 #define MAX_EVENTS 16
 /* epoll data: device * 4 + kind */
@@ -141,14 +143,12 @@ int vial_devices_start(struct vial_devices *devices)
 
 static void set(struct vial_devices *devices, bool wants_park, bool wants_end)
 {
-	uint64_t one = 1;
-
 	pthread_mutex_lock(&devices->lock);
 	devices->wants_park = wants_park;
 	devices->wants_end = wants_end;
 	pthread_cond_broadcast(&devices->changed);
 	pthread_mutex_unlock(&devices->lock);
-	(void)!write(devices->wake_fd, &one, sizeof(one));
+	vial_file_post(devices->wake_fd);
 }
 
 void vial_devices_resume(struct vial_devices *devices)

@@ -10,6 +10,8 @@
 #include <sys/types.h>
 #include <unistd.h>
 
+#include "files.h"
+
 static int pread_all(int fd, uint8_t *out, size_t length, uint64_t offset)
 {
 	while (length > 0) {
@@ -99,8 +101,7 @@ int vial_disk_add_frozen(struct vial_disk *disk, int layer_fd, const uint8_t *bi
 
 void vial_disk_close(struct vial_disk *disk)
 {
-	if (disk->base_fd >= 0)
-		close(disk->base_fd);
+	vial_file_close(&disk->base_fd);
 	for (unsigned i = 0; i < disk->layer_count; i++)
 		close(disk->layers[i]);
 	if (disk->map)

@@ -8,6 +8,21 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+void vial_file_post(int fd)
+{
+	uint64_t one = 1;
+
+	if (fd >= 0)
+		(void)!write(fd, &one, sizeof(one));
+}
+
+void vial_file_close(int *fd)
+{
+	if (*fd >= 0)
+		close(*fd);
+	*fd = -1;
+}
+
 int vial_file_open_read(const char *path)
 {
 	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);

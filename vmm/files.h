@@ -10,6 +10,10 @@ struct vial_mapped_file {
 	size_t size_bytes;
 };
 
+/* Wakes who waits for an eventfd; -1 is nobody. */
+void vial_file_post(int fd);
+/* Accepts -1, which it leaves behind. */
+void vial_file_close(int *fd);
 /* Descriptor or -errno. */
 int vial_file_open_read(const char *path);
 /* A file without a name in `directory`: gone with its last descriptor, whatever happens. */

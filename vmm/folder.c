@@ -5,23 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
-
-/* With the pid, it tells a process from a later one that got the same number. Field 22 of stat, behind the name in brackets. */
-static unsigned long long own_start_time(void)
-{
-	char text[1024] = "";
-	FILE *file = fopen("/proc/self/stat", "re");
-	char *field = file && fgets(text, sizeof(text), file) ? strrchr(text, ')') : NULL;
-
-	if (file)
-		fclose(file);
-	for (int i = 2; field && i < 22; i++)
-		field = strchr(field + 1, ' ');
-	return field ? strtoull(field, NULL, 10) : 0;
-}
 
 int vial_folder_enter(const char *path, json_t **out_config, const char **out_error)
 {
@@ -35,22 +19,19 @@ int vial_folder_enter(const char *path, json_t **out_config, const char **out_er
 
 int vial_folder_announce(void)
 {
-	FILE *file = fopen("shim.pid", "we");
 	int fd = open("exit.json", O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
 
-	if (!file || fd < 0)
-		return -EIO;
-	fprintf(file, "%d %llu\n", (int)getpid(), own_start_time());
-	fclose(file);
+	if (fd < 0)
+		return -errno;
 	if (write(STDOUT_FILENO, "ready\n", 6) != 6)
 		return -EPIPE;
 	return fd;
 }
 
-void vial_folder_write_exit(int fd, const char *reason, int is_stopped)
+void vial_folder_write_exit(int fd, const char *reason)
 {
 	char text[160];
-	int length = snprintf(text, sizeof(text), "{\"reason\":\"%s\",\"stopped\":%s}\n", reason ? reason : "", is_stopped ? "true" : "false");
+	int length = snprintf(text, sizeof(text), "{\"reason\":\"%s\"}\n", reason ? reason : "");
 
 	if (fd >= 0)
 		(void)!write(fd, text, (size_t)length);

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "files.h"
 #include "vcpu_state.h"
 
 pid_t vial_fork(void)
@@ -62,9 +63,7 @@ static int replace_host_ends(struct vial_machine *machine, const struct vial_for
 		pthread_mutex_init(&machine->devices[i].lock, NULL);
 	pthread_mutex_init(&machine->serial.lock, NULL);
 	/* The parent's trial is not ours to record. */
-	if (machine->pagemap_fd >= 0)
-		close(machine->pagemap_fd);
-	machine->pagemap_fd = -1;
+	vial_file_close(&machine->pagemap_fd);
 	return result;
 }
 

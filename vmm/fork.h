@@ -13,6 +13,7 @@ struct vial_fork_child {
 	int listen_fd;
 	int overlay_fds[VIAL_MAX_DISKS]; /* by writable disk, in order */
 	int tap_fd;
+	int exit_fd; /* -1: none */
 };
 
 /*

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "cpuid.h"
+#include "files.h"
 #include "layout.h"
 
 #define API_VERSION 12
@@ -177,16 +178,13 @@ int vial_kvm_create(struct vial_kvm *kvm, const struct vial_memory *memory, cons
 
 void vial_kvm_close_vm(struct vial_kvm *kvm)
 {
-	if (kvm->vm_fd >= 0)
-		close(kvm->vm_fd);
-	kvm->vm_fd = -1;
+	vial_file_close(&kvm->vm_fd);
 }
 
 void vial_kvm_close(struct vial_kvm *kvm)
 {
 	vial_kvm_close_vm(kvm);
-	if (kvm->fd >= 0)
-		close(kvm->fd);
+	vial_file_close(&kvm->fd);
 	free(kvm->cpuid);
 	free(kvm->msrs);
 	*kvm = (struct vial_kvm){ .fd = -1, .vm_fd = -1 };

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "files.h"
 #include "fingerprint.h"
 #include "vcpu_state.h"
 
@@ -108,8 +109,7 @@ void vial_machine_close(struct vial_machine *machine)
 	vial_machine_forget_vm(machine);
 	vial_kvm_close(&machine->kvm);
 	vial_memory_close(&machine->memory);
-	if (machine->pagemap_fd >= 0)
-		close(machine->pagemap_fd);
+	vial_file_close(&machine->pagemap_fd);
 }
 
 static struct saved_config describe(const struct vial_machine *machine)

@@ -6,6 +6,7 @@
 #include <sys/random.h>
 #include <unistd.h>
 
+#include "files.h"
 #include "machine.h"
 #include "vcpu_state.h"
 
@@ -52,10 +53,8 @@ static void on_mmio(void *self, uint64_t address, bool is_write, uint8_t *data, 
 static void on_ended(void *self, struct vial_vcpu *vcpu)
 {
 	struct vial_machine *machine = self;
-	uint64_t one = 1;
 
-	(void)vcpu;
-	(void)!write(machine->end_fd, &one, sizeof(one));
+	vial_file_post(machine->end_fd);
 }
 
 static int on_confine(void *self)
@@ -141,25 +140,18 @@ int vial_machine_load_vm(struct vial_machine *machine, const struct vial_state *
 	return result;
 }
 
-static void close_fd(int *fd)
-{
-	if (*fd >= 0)
-		close(*fd);
-	*fd = -1;
-}
-
 void vial_machine_forget_vm(struct vial_machine *machine)
 {
 	vial_devices_stop(&machine->device_thread, false);
 	for (unsigned i = 0; i < machine->vcpu_count; i++)
 		vial_vcpu_close(&machine->vcpus[i], false);
 	for (unsigned i = 0; i < machine->device_count; i++) {
-		close_fd(&machine->devices[i].interrupt_fd);
-		close_fd(&machine->devices[i].notify_fd);
+		vial_file_close(&machine->devices[i].interrupt_fd);
+		vial_file_close(&machine->devices[i].notify_fd);
 	}
-	close_fd(&machine->serial.interrupt_fd);
-	close_fd(&machine->generation_fd);
-	close_fd(&machine->end_fd);
+	vial_file_close(&machine->serial.interrupt_fd);
+	vial_file_close(&machine->generation_fd);
+	vial_file_close(&machine->end_fd);
 	vial_kvm_close_vm(&machine->kvm);
 	machine->is_running = false;
 }
@@ -167,9 +159,8 @@ void vial_machine_forget_vm(struct vial_machine *machine)
 void vial_machine_new_generation(struct vial_machine *machine, bool announces)
 {
 	uint8_t *generation = vial_memory_at(&machine->memory, VIAL_GENERATION_ADDRESS, 16);
-	uint64_t one = 1;
 
 	/* A kernel without the driver ignores both; the agent's HELLO reseeds in any case. */
 	if (generation && getrandom(generation, 16, 0) == 16 && announces)
-		(void)!write(machine->generation_fd, &one, sizeof(one));
+		vial_file_post(machine->generation_fd);
 }

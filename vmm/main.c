@@ -4,14 +4,12 @@
  * serves until told to stop. Outlives viald. `vial-vmm --probe` says whether this machine's KVM is good enough.
  */
 #include <errno.h>
-#include <fcntl.h>
 #include <getopt.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -33,13 +31,11 @@ static struct vial_jail jail = { DEFAULT_USER, DEFAULT_USER };
 
 static int confine_vcpu(void *self)
 {
-	(void)self;
 	return vial_seccomp_enter(VIAL_THREAD_VCPU);
 }
 
 static int confine_devices(void *self)
 {
-	(void)self;
 	return vial_seccomp_enter(VIAL_THREAD_DEVICES);
 }
 

@@ -128,16 +128,6 @@ int vial_memory_write(const struct vial_memory *memory, uint64_t address, const 
 	return 0;
 }
 
-int vial_memory_zero(const struct vial_memory *memory, uint64_t address, uint64_t length)
-{
-	void *to = vial_memory_at(memory, address, length);
-
-	if (!to)
-		return -EFAULT;
-	memset(to, 0, length);
-	return 0;
-}
-
 int vial_memory_discard(const struct vial_memory *memory, uint64_t address, uint64_t length)
 {
 	void *at = vial_memory_at(memory, address, length);

@@ -34,7 +34,6 @@ uint64_t vial_memory_high_bytes(const struct vial_memory *memory);
 void *vial_memory_at(const struct vial_memory *memory, uint64_t address, uint64_t length);
 int vial_memory_read(const struct vial_memory *memory, uint64_t address, void *out, size_t length);
 int vial_memory_write(const struct vial_memory *memory, uint64_t address, const void *data, size_t length);
-int vial_memory_zero(const struct vial_memory *memory, uint64_t address, uint64_t length);
 
 /* Gives whole pages back to the host; the guest reads zeros there afterwards. */
 int vial_memory_discard(const struct vial_memory *memory, uint64_t address, uint64_t length);

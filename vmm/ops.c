@@ -3,11 +3,11 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "clock.h"
 #include "control.h"
+#include "files.h"
 #include "folder.h"
 #include "fork.h"
 #include "hotset.h"
@@ -53,7 +53,6 @@ static json_t *complete(const struct vial_control *control, json_t *request)
 /* Engines with something to prepare do it here; building a machine takes no longer than asking for it. */
 static void op_create(struct vial_control *control, json_t *request, json_int_t tag)
 {
-	(void)request;
 	if (control->phase == VIAL_PHASE_NEW)
 		vial_control_set_phase(control, VIAL_PHASE_CREATED);
 	vial_control_answer(control, tag, NULL);
@@ -107,7 +106,6 @@ static void op_pause(struct vial_control *control, json_t *request, json_int_t t
 {
 	int result = vial_machine_pause(control->machine);
 
-	(void)request;
 	if (result < 0) {
 		vial_control_refuse(control, tag, "the machine does not stop", result);
 		return;
@@ -118,7 +116,6 @@ static void op_pause(struct vial_control *control, json_t *request, json_int_t t
 
 static void op_resume(struct vial_control *control, json_t *request, json_int_t tag)
 {
-	(void)request;
 	resume(control);
 	vial_control_answer(control, tag, NULL);
 }
@@ -131,12 +128,6 @@ static void close_fds(int *fds, unsigned count)
 		if (fds[i] >= 0)
 			close(fds[i]);
 	}
-}
-
-static void drop_fds(struct vial_control *control)
-{
-	while (control->fd_count > 0)
-		close(vial_control_take_fd(control));
 }
 
 static unsigned take_fds(struct vial_control *control, int *fds, unsigned count)
@@ -262,7 +253,7 @@ static void become_child(struct vial_control *control, const struct vial_state_w
 	const char *error = NULL;
 	int result;
 
-	vial_control_become_child(control, child->listen_fd);
+	vial_control_become_child(control, child->listen_fd, child->exit_fd);
 	result = vial_fork_become(control->machine, state, child, &error);
 	if (result < 0) {
 		fprintf(stderr, "vial-vmm: fork: %s: %s\n", error, strerror(-result));
@@ -273,33 +264,36 @@ static void become_child(struct vial_control *control, const struct vial_state_w
 		resume(control);
 }
 
-static void take_child(struct vial_control *control, struct vial_fork_child *child, unsigned disks)
+static void take_child(struct vial_control *control, struct vial_fork_child *child, unsigned disks, bool has_exit_file)
 {
 	child->listen_fd = vial_control_take_fd(control);
 	take_fds(control, child->overlay_fds, disks);
 	child->tap_fd = control->machine->has_net ? vial_control_take_fd(control) : -1;
+	child->exit_fd = has_exit_file ? vial_control_take_fd(control) : -1;
 }
 
 static void close_child(struct vial_fork_child *child, unsigned disks)
 {
-	close(child->listen_fd);
+	close_fds(&child->listen_fd, 1);
 	close_fds(child->overlay_fds, disks);
-	if (child->tap_fd >= 0)
-		close(child->tap_fd);
+	close_fds(&child->tap_fd, 1);
+	close_fds(&child->exit_fd, 1);
 }
 
 /* True in a child, which has then nothing more to do with this request. */
-static bool fork_children(struct vial_control *control, const struct vial_state_writer *state, unsigned count, bool runs, json_t *pids,
+static bool fork_children(struct vial_control *control, const struct vial_state_writer *state, json_t *request, json_t *pids,
 			  int *out_result)
 {
+	json_int_t count = json_integer_value(json_object_get(request, "count"));
+	bool runs = !json_is_false(json_object_get(request, "run")), has_exit_files = json_is_true(json_object_get(request, "exit_files"));
 	unsigned disks = vial_machine_writable_disks(control->machine);
 
 	*out_result = 0;
-	for (unsigned i = 0; i < count && *out_result == 0; i++) {
+	for (json_int_t i = 0; i < count && *out_result == 0; i++) {
 		struct vial_fork_child child = { 0 };
 		pid_t pid;
 
-		take_child(control, &child, disks);
+		take_child(control, &child, disks, has_exit_files);
 		pid = vial_fork();
 		if (pid == 0) {
 			become_child(control, state, &child, runs);
@@ -318,7 +312,8 @@ static void op_fork(struct vial_control *control, json_t *request, json_int_t ta
 {
 	unsigned disks = vial_machine_writable_disks(control->machine);
 	json_int_t count = json_integer_value(json_object_get(request, "count"));
-	bool was_running = control->machine->is_running, runs = !json_is_false(json_object_get(request, "run"));
+	unsigned per_child = 1 + disks + control->machine->has_net + json_is_true(json_object_get(request, "exit_files"));
+	bool was_running = control->machine->is_running;
 	uint64_t began = vial_clock_ns();
 	struct vial_state_writer state;
 	json_t *pids = json_array();
@@ -326,12 +321,11 @@ static void op_fork(struct vial_control *control, json_t *request, json_int_t ta
 	int result;
 
 	if (count < 1 || count > (json_int_t)VIAL_MAX_FORKS ||
-	    control->fd_count != disks + (unsigned)count * (1 + disks + control->machine->has_net)) {
+	    control->fd_count != disks + (unsigned)count * per_child) {
 		json_decref(pids);
-		drop_fds(control);
 		vial_control_refuse(control, tag,
-				    "fork needs a count of 1 to 16 and descriptors: an overlay per writable disk for the parent, then per child a "
-				    "listening socket, an overlay per writable disk and, with a net device, a TAP",
+				    "fork needs a count of 1 to 32 and descriptors: an overlay per writable disk for the parent, then per child a "
+				    "listening socket, an overlay per writable disk, with a net device a TAP, with exit_files a file",
 				    0);
 		return;
 	}
@@ -342,7 +336,7 @@ static void op_fork(struct vial_control *control, json_t *request, json_int_t ta
 		result = vial_fork_save(control->machine, &state);
 	if (result == 0)
 		result = vial_fork_freeze_disks(control->machine, overlays);
-	if (result == 0 && fork_children(control, &state, (unsigned)count, runs, pids, &result)) {
+	if (result == 0 && fork_children(control, &state, request, pids, &result)) {
 		vial_state_clear(&state);
 		json_decref(pids);
 		return;
@@ -351,8 +345,8 @@ static void op_fork(struct vial_control *control, json_t *request, json_int_t ta
 		vial_machine_resume(control->machine);
 	vial_state_clear(&state);
 	close_fds(overlays, disks);
-	drop_fds(control);
-	if (result < 0) {
+	/* Some may have been born before one was not: those are told. */
+	if (result < 0 && json_array_size(pids) == 0) {
 		json_decref(pids);
 		vial_control_refuse(control, tag, "the machine cannot be forked", result);
 		return;
@@ -367,7 +361,6 @@ static void op_stats(struct vial_control *control, json_t *request, json_int_t t
 	struct vial_machine *machine = control->machine;
 	uint64_t exits = 0, disk = 0, reads = 0, writes = 0;
 
-	(void)request;
 	for (unsigned i = 0; i < machine->vcpu_count; i++)
 		exits += atomic_load(&machine->vcpus[i].exits);
 	for (unsigned i = 0; i < machine->disk_count; i++) {
@@ -390,11 +383,9 @@ static void op_hotset(struct vial_control *control, json_t *request, json_int_t 
 	uint64_t bytes = 0;
 	int result = -EINVAL;
 
-	(void)request;
 	if (fd >= 0 && control->machine->pagemap_fd >= 0)
 		result = vial_hotset_record(&control->machine->memory, control->machine->pagemap_fd, fd, &bytes);
-	if (fd >= 0)
-		close(fd);
+	vial_file_close(&fd);
 	if (result < 0)
 		vial_control_refuse(control, tag, "hotset needs a descriptor and a machine restored with record_hot", result);
 	else
@@ -403,7 +394,6 @@ static void op_hotset(struct vial_control *control, json_t *request, json_int_t 
 
 static void op_stop(struct vial_control *control, json_t *request, json_int_t tag)
 {
-	(void)request;
 	if (control->has_relay)
 		vial_machine_pause(control->machine);
 	if (!control->end_reason)
@@ -417,17 +407,18 @@ static const struct {
 	const char *name;
 	void (*run)(struct vial_control *control, json_t *request, json_int_t tag);
 	bool needs_machine;
+	bool has_fds;
 } ops[] = {
-	{ "create", op_create, false },
-	{ "start", op_start, false },
-	{ "pause", op_pause, true },
-	{ "resume", op_resume, true },
-	{ "snapshot", op_snapshot, true },
-	{ "checkpoint", op_snapshot, true }, /* by its name in the engine seam, with leave_running for resume */
-	{ "fork", op_fork, true },
-	{ "stats", op_stats, true },
-	{ "hotset", op_hotset, true },
-	{ "stop", op_stop, false },
+	{ "create", op_create, false, false },
+	{ "start", op_start, false, true },
+	{ "pause", op_pause, true, false },
+	{ "resume", op_resume, true, false },
+	{ "snapshot", op_snapshot, true, true },
+	{ "checkpoint", op_snapshot, true, true }, /* by its name in the engine seam, with leave_running for resume */
+	{ "fork", op_fork, true, true },
+	{ "stats", op_stats, true, false },
+	{ "hotset", op_hotset, true, true },
+	{ "stop", op_stop, false, false },
 };
 
 void vial_control_dispatch(struct vial_control *control, const uint8_t *payload, size_t length)
@@ -445,5 +436,8 @@ void vial_control_dispatch(struct vial_control *control, const uint8_t *payload,
 		vial_control_refuse(control, tag, "there is no machine running", 0);
 	else
 		ops[i].run(control, request, tag);
+	/* What a refusal left must not be taken for the next request's. */
+	if (i < sizeof(ops) / sizeof(*ops) && ops[i].has_fds)
+		vial_control_drop_fds(control);
 	json_decref(request);
 }

@@ -8,6 +8,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "files.h"
+
 static int open_events(struct vial_pipe *pipe)
 {
 	pipe->data_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
@@ -29,11 +31,8 @@ int vial_pipe_init(struct vial_pipe *pipe)
 
 static void close_events(struct vial_pipe *pipe)
 {
-	if (pipe->data_fd >= 0)
-		close(pipe->data_fd);
-	if (pipe->room_fd >= 0)
-		close(pipe->room_fd);
-	pipe->data_fd = pipe->room_fd = -1;
+	vial_file_close(&pipe->data_fd);
+	vial_file_close(&pipe->room_fd);
 }
 
 void vial_pipe_close(struct vial_pipe *pipe)
@@ -42,13 +41,6 @@ void vial_pipe_close(struct vial_pipe *pipe)
 	if (pipe->bytes)
 		munmap(pipe->bytes, VIAL_PIPE_BYTES);
 	pipe->bytes = NULL;
-}
-
-static void post(int fd)
-{
-	uint64_t one = 1;
-
-	(void)!write(fd, &one, sizeof(one));
 }
 
 int vial_pipe_renew(struct vial_pipe *pipe)
@@ -60,8 +52,8 @@ int vial_pipe_renew(struct vial_pipe *pipe)
 	result = open_events(pipe);
 	/* Both ends look once: what was posted to the old descriptors is lost. */
 	if (result == 0) {
-		post(pipe->data_fd);
-		post(pipe->room_fd);
+		vial_file_post(pipe->data_fd);
+		vial_file_post(pipe->room_fd);
 	}
 	return result;
 }
@@ -91,7 +83,7 @@ size_t vial_pipe_put(struct vial_pipe *pipe, const void *data, size_t length)
 	copy_in(pipe, data, length);
 	pthread_mutex_unlock(&pipe->lock);
 	if (length > 0)
-		post(pipe->data_fd);
+		vial_file_post(pipe->data_fd);
 	return length;
 }
 
@@ -121,7 +113,7 @@ bool vial_pipe_put_whole(struct vial_pipe *pipe, const void *head, size_t head_l
 	}
 	pthread_mutex_unlock(&pipe->lock);
 	if (fits)
-		post(pipe->data_fd);
+		vial_file_post(pipe->data_fd);
 	return fits;
 }
 
@@ -144,7 +136,7 @@ size_t vial_pipe_take(struct vial_pipe *pipe, void *out, size_t length)
 		pipe->is_writer_waiting = false;
 	pthread_mutex_unlock(&pipe->lock);
 	if (is_waiting)
-		post(pipe->room_fd);
+		vial_file_post(pipe->room_fd);
 	return length;
 }
 

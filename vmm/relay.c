@@ -10,11 +10,6 @@ int vial_relay_init(struct vial_relay *relay, struct vial_pipe *to_guest, struct
 	return vial_wire_reader_init(&relay->from_guest);
 }
 
-void vial_relay_clear(struct vial_relay *relay)
-{
-	vial_wire_reader_clear(&relay->from_guest);
-}
-
 static bool put(struct vial_relay *relay, const struct vial_wire_frame *frame)
 {
 	struct vial_wire_frame stamped = *frame;

@@ -21,7 +21,6 @@ struct vial_relay {
 };
 
 int vial_relay_init(struct vial_relay *relay, struct vial_pipe *to_guest, struct vial_pipe *from_guest);
-void vial_relay_clear(struct vial_relay *relay);
 /* A new viald: next epoch, and RESET to the agent. */
 void vial_relay_attach(struct vial_relay *relay);
 /* False: no room now, try the same frame again when to_guest.room_fd fires. */

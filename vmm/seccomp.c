@@ -108,18 +108,15 @@ static _Thread_local const char *thread_name = "main";
 /* Async-signal-safe: the number is written by hand. */
 static void on_violation(int signal_number, siginfo_t *info, void *context)
 {
+	const char *const words[] = { "vial-vmm: seccomp: thread ", thread_name, " tried system call " };
 	char text[96], digits[12];
 	size_t length = 0, count = 0;
 	unsigned call = (unsigned)info->si_syscall;
 
-	(void)signal_number;
-	(void)context;
-	for (const char *at = "vial-vmm: seccomp: thread "; *at; at++)
-		text[length++] = *at;
-	for (const char *at = thread_name; *at; at++)
-		text[length++] = *at;
-	for (const char *at = " tried system call "; *at; at++)
-		text[length++] = *at;
+	for (size_t i = 0; i < 3; i++) {
+		for (const char *at = words[i]; *at; at++)
+			text[length++] = *at;
+	}
 	do
 		digits[count++] = (char)('0' + call % 10);
 	while ((call /= 10) > 0 && count < sizeof(digits));
@@ -165,83 +162,31 @@ static const uint32_t device_madvise[] = { MADV_DONTNEED, MADV_DONTDUMP };
 static const uint32_t device_mmap_flags[] = { MAP_PRIVATE | MAP_FIXED | MAP_ANONYMOUS | MAP_NORESERVE };
 
 static const struct rule vcpu_rules[] = {
-	CALL_WITH(ioctl, 1, vcpu_ioctls),
-	CALL(futex),
+	CALL_WITH(ioctl, 1, vcpu_ioctls), CALL(futex),
 	CALL(write), /* eventfds, the serial log, a violation's report */
-	CALL(rt_sigreturn),
-	CALL(rt_sigprocmask),
-	CALL(madvise), /* a thread's stack when it ends */
-	CALL(munmap),
-	CALL(exit),
-	CALL(exit_group),
+	CALL(madvise), CALL(munmap), /* a thread's stack when it ends */
+	CALL(rt_sigreturn), CALL(rt_sigprocmask), CALL(exit), CALL(exit_group),
 };
 
 static const struct rule device_rules[] = {
-	CALL(epoll_wait),
-	CALL(read),
-	CALL(write),
-	CALL(pread64),
-	CALL(pwrite64),
-	CALL(futex),
-	CALL(getrandom),
+	CALL(epoll_wait), CALL(read), CALL(write), CALL(pread64), CALL(pwrite64), CALL(futex), CALL(getrandom),
 	CALL_WITH(madvise, 2, device_madvise),
 	CALL_WITH(mmap, 3, device_mmap_flags), /* fresh memory for pages given back; checked for PROT_EXEC by the control filter */
-	CALL(rt_sigreturn),
-	CALL(rt_sigprocmask),
-	CALL(munmap),
-	CALL(exit),
-	CALL(exit_group),
+	CALL(munmap), CALL(rt_sigreturn), CALL(rt_sigprocmask), CALL(exit), CALL(exit_group),
 };
 
 static const struct rule control_rules[] = {
-	CALL(poll),
-	CALL(read),
-	CALL(write),
-	CALL(pread64),
-	CALL(pwrite64),
-	CALL(recvmsg),
-	CALL(sendto),
-	CALL(accept4),
-	CALL(close),
-	CALL(futex),
-	CALL_WITH(ioctl, 1, control_ioctls),
+	CALL(poll), CALL(read), CALL(write), CALL(pread64), CALL(pwrite64), CALL(lseek), CALL(ftruncate), CALL(fstat), CALL(newfstatat),
+	CALL(recvmsg), CALL(sendto), CALL(accept4), CALL(close), CALL(fcntl), CALL(pipe), CALL(pipe2), CALL(eventfd2),
 	CALL(epoll_wait), /* the device thread's, whose filter comes on top of this one */
-	CALL(epoll_create1),
-	CALL(epoll_ctl),
-	CALL(eventfd2),
-	CALL(pipe),
-	CALL(pipe2),
-	CALL(getrandom),
-	CALL(ftruncate),
-	CALL(mincore),
-	CALL(fcntl),
-	CALL(brk),
-	CALL_WITHOUT(mmap, 2, no_exec),
-	CALL_WITHOUT(mprotect, 2, no_exec),
-	CALL(mremap),
-	CALL(munmap),
-	CALL(madvise),
+	CALL(epoll_create1), CALL(epoll_ctl), CALL(futex), CALL_WITH(ioctl, 1, control_ioctls),
+	CALL(brk), CALL_WITHOUT(mmap, 2, no_exec), CALL_WITHOUT(mprotect, 2, no_exec), CALL(mremap), CALL(munmap), CALL(madvise), CALL(mincore),
 	CALL_WITH(clone, 0, clone_flags),
 	{ .call = SYS_clone3, .check = ENOSYS_IT }, /* its flags are out of a filter's reach; glibc falls back to clone */
-	CALL(set_robust_list),
-	CALL(rseq),
-	CALL_WITH(prctl, 0, prctl_options),
-	CALL(seccomp),
-	CALL(sched_getaffinity),
-	CALL(clock_gettime),
-	CALL(clock_nanosleep),
-	CALL(getpid),
-	CALL(gettid),
+	CALL(set_robust_list), CALL(rseq), CALL_WITH(prctl, 0, prctl_options), CALL(seccomp), CALL(sched_getaffinity),
+	CALL(getrandom), CALL(clock_gettime), CALL(clock_nanosleep), CALL(getpid), CALL(gettid), CALL(uname),
 	CALL(tgkill), /* kicks a vCPU thread; the kernel lets it reach no other user's processes */
-	CALL(uname),
-	CALL(fstat),
-	CALL(newfstatat),
-	CALL(lseek),
-	CALL(rt_sigreturn),
-	CALL(rt_sigprocmask),
-	CALL(restart_syscall),
-	CALL(exit),
-	CALL(exit_group),
+	CALL(rt_sigreturn), CALL(rt_sigprocmask), CALL(restart_syscall), CALL(exit), CALL(exit_group),
 };
 
 int vial_seccomp_enter(enum vial_thread thread)

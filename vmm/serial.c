@@ -6,6 +6,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "files.h"
+
 #define IER_TRANSMITTER_EMPTY 2u
 #define LCR_DLAB 0x80u
 #define LSR_IDLE 0x60u
@@ -27,13 +29,10 @@ void vial_serial_init(struct vial_serial *serial, int log_fd)
 
 static void signal_empty(struct vial_serial *serial)
 {
-	uint64_t one = 1;
-
 	if (!(serial->ier & IER_TRANSMITTER_EMPTY))
 		return;
 	serial->has_empty_interrupt = true;
-	if (serial->interrupt_fd >= 0)
-		(void)!write(serial->interrupt_fd, &one, sizeof(one));
+	vial_file_post(serial->interrupt_fd);
 }
 
 static void write_data(struct vial_serial *serial, uint8_t value)

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "cpuid.h"
+#include "files.h"
 
 #define KICK_SIGNAL SIGUSR1
 /* A vCPU thread only runs KVM_RUN and short device accesses. */
@@ -243,9 +244,7 @@ void vial_vcpu_close(struct vial_vcpu *vcpu, bool has_thread)
 	}
 	if (vcpu->run)
 		munmap(vcpu->run, vcpu->run_bytes);
-	if (vcpu->fd >= 0)
-		close(vcpu->fd);
+	vial_file_close(&vcpu->fd);
 	vcpu->run = NULL;
-	vcpu->fd = -1;
 	vcpu->has_thread = false;
 }

@@ -10,6 +10,7 @@
 
 #include <errno.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -31,6 +32,21 @@ struct saved_vcpu {
 	struct kvm_lapic_state lapic;
 	struct kvm_vcpu_events events;
 };
+
+/* What is one structure each way, in the order of loading, which saving can bear too. */
+static const struct {
+	unsigned long get, set;
+	size_t offset;
+} plain[] = {
+	{ KVM_GET_MP_STATE, KVM_SET_MP_STATE, offsetof(struct saved_vcpu, mp_state) },
+	{ KVM_GET_REGS, KVM_SET_REGS, offsetof(struct saved_vcpu, regs) },
+	{ KVM_GET_SREGS, KVM_SET_SREGS, offsetof(struct saved_vcpu, sregs) },
+	{ KVM_GET_XCRS, KVM_SET_XCRS, offsetof(struct saved_vcpu, xcrs) }, /* the first of those behind XSAVE */
+	{ KVM_GET_DEBUGREGS, KVM_SET_DEBUGREGS, offsetof(struct saved_vcpu, debugregs) },
+	{ KVM_GET_LAPIC, KVM_SET_LAPIC, offsetof(struct saved_vcpu, lapic) },
+};
+#define BEFORE_XSAVE 3u
+#define PLAIN_COUNT (sizeof(plain) / sizeof(*plain))
 
 struct msr_block {
 	struct kvm_msrs header;
@@ -173,21 +189,12 @@ static int save_xsave(const struct vial_vcpu *vcpu, const struct vial_kvm *kvm, 
 int vial_vcpu_save(const struct vial_vcpu *vcpu, const struct vial_kvm *kvm, struct vial_state_writer *writer)
 {
 	struct saved_vcpu saved = { 0 };
-	int khz;
-	int result = vial_ioctl(vcpu->fd, KVM_GET_MP_STATE, &saved.mp_state);
+	int khz, result = 0;
 
-	if (result >= 0)
-		result = vial_ioctl(vcpu->fd, KVM_GET_REGS, &saved.regs);
-	if (result >= 0)
-		result = vial_ioctl(vcpu->fd, KVM_GET_SREGS, &saved.sregs);
+	for (size_t i = 0; i < PLAIN_COUNT && result >= 0; i++)
+		result = vial_ioctl(vcpu->fd, plain[i].get, (uint8_t *)&saved + plain[i].offset);
 	if (result >= 0)
 		result = save_xsave(vcpu, kvm, writer);
-	if (result >= 0)
-		result = vial_ioctl(vcpu->fd, KVM_GET_XCRS, &saved.xcrs);
-	if (result >= 0)
-		result = vial_ioctl(vcpu->fd, KVM_GET_DEBUGREGS, &saved.debugregs);
-	if (result >= 0)
-		result = vial_ioctl(vcpu->fd, KVM_GET_LAPIC, &saved.lapic);
 	khz = vial_ioctl(vcpu->fd, KVM_GET_TSC_KHZ, NULL);
 	saved.tsc_khz = khz > 0 ? (uint32_t)khz : 0;
 	if (result >= 0)
@@ -280,20 +287,12 @@ int vial_vcpu_load(const struct vial_vcpu *vcpu, const struct vial_kvm *kvm, con
 		result = load_tsc_rate(vcpu, saved.tsc_khz);
 	if (result >= 0)
 		result = load_cpuid(vcpu, state);
-	if (result >= 0)
-		result = vial_ioctl(vcpu->fd, KVM_SET_MP_STATE, &saved.mp_state);
-	if (result >= 0)
-		result = vial_ioctl(vcpu->fd, KVM_SET_REGS, &saved.regs);
-	if (result >= 0)
-		result = vial_ioctl(vcpu->fd, KVM_SET_SREGS, &saved.sregs);
-	if (result >= 0)
-		result = load_xsave(vcpu, kvm, state);
-	if (result >= 0)
-		result = vial_ioctl(vcpu->fd, KVM_SET_XCRS, &saved.xcrs);
-	if (result >= 0)
-		result = vial_ioctl(vcpu->fd, KVM_SET_DEBUGREGS, &saved.debugregs);
-	if (result >= 0)
-		result = vial_ioctl(vcpu->fd, KVM_SET_LAPIC, &saved.lapic);
+	for (size_t i = 0; i < PLAIN_COUNT && result >= 0; i++) {
+		if (i == BEFORE_XSAVE)
+			result = load_xsave(vcpu, kvm, state);
+		if (result >= 0)
+			result = vial_ioctl(vcpu->fd, plain[i].set, (uint8_t *)&saved + plain[i].offset);
+	}
 	if (result >= 0)
 		result = load_msrs(vcpu, state);
 	if (result >= 0)

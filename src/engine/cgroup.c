@@ -184,6 +184,21 @@ gboolean vial_cgroup_create(VialCgroups *cgroups, const char *id, const VialCgro
 	return FALSE;
 }
 
+gboolean vial_cgroup_add(VialCgroups *cgroups, const char *id, int pid, GError **error)
+{
+	/* cpuacct is where v1 counts; often it is mounted together with cpu, and then this is the same folder. */
+	const char *const v1[] = { "cpu", "memory", "pids", "cpuacct" };
+	g_autofree char *text = g_strdup_printf("%d", pid);
+	gboolean is_ok = TRUE;
+
+	if (cgroups->version == 2)
+		return set_limit(cgroups, id, "", "cgroup.procs", text, error);
+	for (gsize i = 0; is_ok && i < G_N_ELEMENTS(v1); i++)
+		if (has_controller(cgroups, v1[i]))
+			is_ok = make_group(cgroups, v1[i], id, error) && set_limit(cgroups, id, v1[i], "cgroup.procs", text, error);
+	return is_ok;
+}
+
 gboolean vial_cgroup_usage(VialCgroups *cgroups, const char *id, VialCgroupUsage *out_usage)
 {
 	gboolean is_v2 = cgroups->version == 2;

@@ -30,6 +30,8 @@ int vial_cgroups_version(const VialCgroups *cgroups); /* 1 or 2 */
 char *vial_cgroups_path(const VialCgroups *cgroups, const char *id);
 
 gboolean vial_cgroup_create(VialCgroups *cgroups, const char *id, const VialCgroupLimits *limits, GError **error);
+/* Moves a process with all its threads into it. */
+gboolean vial_cgroup_add(VialCgroups *cgroups, const char *id, int pid, GError **error);
 gboolean vial_cgroup_set_limits(VialCgroups *cgroups, const char *id, const VialCgroupLimits *limits, GError **error);
 gboolean vial_cgroup_usage(VialCgroups *cgroups, const char *id, VialCgroupUsage *out_usage);
 /* Kills whatever is still in it and removes it from every controller; FALSE if something will not go. */

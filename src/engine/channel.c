@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <glib-unix.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
@@ -16,6 +17,38 @@
 #include "util/json.h"
 
 #define READS_PER_TURN 16 /* so that one talkative sandbox does not starve the others */
+#define MAX_FDS 253 /* the kernel's SCM_MAX_FD */
+
+static void close_one(gpointer fd)
+{
+	close(*(int *)fd);
+}
+
+GArray *vial_fds_new(void)
+{
+	GArray *fds = g_array_new(FALSE, FALSE, sizeof(int));
+
+	g_array_set_clear_func(fds, close_one);
+	return fds;
+}
+
+static void outgoing_free(gpointer data)
+{
+	VialOutgoing *outgoing = data;
+
+	g_bytes_unref(outgoing->bytes);
+	g_clear_pointer(&outgoing->fds, g_array_unref);
+	g_free(outgoing);
+}
+
+static VialOutgoing *outgoing_new(guint8 *bytes, gsize size, GArray *fds)
+{
+	VialOutgoing *outgoing = g_new0(VialOutgoing, 1);
+
+	outgoing->bytes = g_bytes_new_take(bytes, size);
+	outgoing->fds = fds;
+	return outgoing;
+}
 
 static void channel_unref(VialChannel *channel)
 {
@@ -24,8 +57,8 @@ static void channel_unref(VialChannel *channel)
 	vial_wire_reader_clear(&channel->reader);
 	g_hash_table_unref(channel->streams);
 	g_hash_table_unref(channel->host_calls);
-	g_queue_clear_full(&channel->outgoing, (GDestroyNotify)g_bytes_unref);
-	g_queue_clear_full(&channel->held, (GDestroyNotify)g_bytes_unref);
+	g_queue_clear_full(&channel->outgoing, outgoing_free);
+	g_queue_clear_full(&channel->held, outgoing_free);
 	g_free(channel);
 }
 
@@ -66,25 +99,50 @@ static void shut(VialChannel *channel, const char *why, gboolean tell)
 	channel_unref(channel);
 }
 
+/* Descriptors go with the first byte that the kernel takes. */
+static ssize_t send_with_fds(int fd, const char *bytes, gsize size, const GArray *fds)
+{
+	union {
+		char bytes[CMSG_SPACE(MAX_FDS * sizeof(int))];
+		struct cmsghdr align;
+	} ancillary = { { 0 } };
+	struct iovec piece = { (void *)bytes, size };
+	struct msghdr message = {
+		.msg_iov = &piece,
+		.msg_iovlen = 1,
+		.msg_control = ancillary.bytes,
+		.msg_controllen = CMSG_SPACE(fds->len * sizeof(int)),
+	};
+	struct cmsghdr *header = CMSG_FIRSTHDR(&message);
+
+	header->cmsg_level = SOL_SOCKET;
+	header->cmsg_type = SCM_RIGHTS;
+	header->cmsg_len = CMSG_LEN(fds->len * sizeof(int));
+	memcpy(CMSG_DATA(header), fds->data, fds->len * sizeof(int));
+	return sendmsg(fd, &message, MSG_NOSIGNAL);
+}
+
 /* Writes what is queued; FALSE when the socket is broken. */
 static gboolean flush(VialChannel *channel)
 {
-	GBytes *head;
+	VialOutgoing *head;
 
 	while ((head = g_queue_peek_head(&channel->outgoing))) {
 		gsize size;
-		const char *bytes = g_bytes_get_data(head, &size);
-		ssize_t written = write(channel->fd, bytes + channel->head_offset, size - channel->head_offset);
+		const char *bytes = g_bytes_get_data(head->bytes, &size);
+		ssize_t written = head->fds ? send_with_fds(channel->fd, bytes, size, head->fds) :
+		                              write(channel->fd, bytes + channel->head_offset, size - channel->head_offset);
 
 		if (written < 0 && errno == EINTR)
 			continue;
 		if (written < 0)
 			return errno == EAGAIN;
+		g_clear_pointer(&head->fds, g_array_unref);
 		channel->head_offset += (gsize)written;
 		if (channel->head_offset < size)
 			continue;
 		channel->head_offset = 0;
-		g_bytes_unref(g_queue_pop_head(&channel->outgoing));
+		outgoing_free(g_queue_pop_head(&channel->outgoing));
 	}
 	return TRUE;
 }
@@ -104,6 +162,12 @@ static gboolean on_writable(int fd, GIOCondition condition, gpointer data)
 	return G_SOURCE_REMOVE;
 }
 
+static void watch_writable(VialChannel *channel)
+{
+	if (!g_queue_is_empty(&channel->outgoing) && !channel->write_watch)
+		channel->write_watch = g_unix_fd_add(channel->fd, G_IO_OUT, on_writable, channel);
+}
+
 void vial_channel_send(VialChannel *channel, guint32 stream, enum vial_wire_type type, guint8 sub, const void *payload,
                        gsize size)
 {
@@ -121,7 +185,7 @@ void vial_channel_send(VialChannel *channel, guint32 stream, enum vial_wire_type
 		memcpy(rest, header, sizeof header);
 		if (size > 0)
 			memcpy(rest + sizeof header, payload, size);
-		g_queue_push_tail(&channel->held, g_bytes_new_take(rest, total));
+		g_queue_push_tail(&channel->held, outgoing_new(rest, total, NULL));
 		return;
 	}
 	if (g_queue_is_empty(&channel->outgoing)) {
@@ -140,22 +204,35 @@ void vial_channel_send(VialChannel *channel, guint32 stream, enum vial_wire_type
 	} else {
 		memcpy(rest, (const guint8 *)payload + (written - sizeof header), total - written);
 	}
-	g_queue_push_tail(&channel->outgoing, g_bytes_new_take(rest, total - written));
-	if (!channel->write_watch)
-		channel->write_watch = g_unix_fd_add(channel->fd, G_IO_OUT, on_writable, channel);
+	g_queue_push_tail(&channel->outgoing, outgoing_new(rest, total - written, NULL));
+	watch_writable(channel);
+}
+
+void vial_channel_send_fds(VialChannel *channel, json_t *message, GArray *fds)
+{
+	g_autofree char *text = vial_json_dump(message);
+	struct vial_wire_frame frame = { .length = (guint32)strlen(text), .stream = VIAL_WIRE_STREAM_HOST, .type = VIAL_WIRE_OPEN };
+	guint8 *bytes = g_malloc(VIAL_WIRE_HEADER_BYTES + frame.length);
+
+	g_assert(fds->len <= MAX_FDS);
+	json_decref(message);
+	vial_wire_header_encode(&frame, bytes);
+	memcpy(bytes + VIAL_WIRE_HEADER_BYTES, text, frame.length);
+	g_queue_push_tail(&channel->outgoing, outgoing_new(bytes, VIAL_WIRE_HEADER_BYTES + frame.length, fds));
+	if (channel->fd >= 0)
+		watch_writable(channel);
 }
 
 void vial_channel_hold(VialChannel *channel, gboolean is_held)
 {
-	GBytes *frame;
+	VialOutgoing *frame;
 
 	channel->is_held = is_held;
 	if (is_held || channel->fd < 0)
 		return;
 	while ((frame = g_queue_pop_head(&channel->held)))
 		g_queue_push_tail(&channel->outgoing, frame);
-	if (!g_queue_is_empty(&channel->outgoing) && !channel->write_watch)
-		channel->write_watch = g_unix_fd_add(channel->fd, G_IO_OUT, on_writable, channel);
+	watch_writable(channel);
 }
 
 void vial_channel_send_json(VialChannel *channel, guint32 stream, enum vial_wire_type type, json_t *message)

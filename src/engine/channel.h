@@ -38,8 +38,13 @@ void vial_channel_hold(VialChannel *channel, gboolean is_held);
 /* Called once with the answer, or with an error; `result` is borrowed. */
 typedef void (*VialCallDone)(json_t *result, const GError *error, gpointer data);
 
-/* An operation of the host process (stream 0xffffffff). Consumes request. */
-void vial_channel_host_call(VialChannel *channel, json_t *request, guint timeout_ms, VialCallDone done, gpointer data);
+/*
+ * An operation of the host process (stream 0xffffffff). Consumes request. The descriptors `fds` (GArray of int, may be NULL) travel
+ * with the first bytes of it; they are consumed too, whatever happens.
+ */
+void vial_channel_host_call(VialChannel *channel, json_t *request, GArray *fds, guint timeout_ms, VialCallDone done, gpointer data);
+/* An array for them: freeing it closes what is in it. */
+GArray *vial_fds_new(void);
 
 typedef struct {
 	/* Bytes of the agent; give their credit back with vial_stream_consumed() once they have gone somewhere. */

@@ -7,6 +7,12 @@
 
 typedef struct VialHostCall VialHostCall;
 
+/* Bytes that did not fit yet. */
+typedef struct {
+	GBytes *bytes;
+	GArray *fds; /* sent with the first of them; NULL: none, or gone already */
+} VialOutgoing;
+
 struct VialChannel {
 	int refs;
 	int fd; /* -1: shut */
@@ -15,10 +21,10 @@ struct VialChannel {
 	VialChannelEvents events;
 	gpointer data;
 	struct vial_wire_reader reader;
-	GQueue outgoing; /* GBytes */
+	GQueue outgoing; /* VialOutgoing */
 	gsize head_offset;
 	gboolean is_held;
-	GQueue held; /* GBytes, whole frames of streams */
+	GQueue held; /* VialOutgoing, whole frames of streams */
 	guint32 next_stream;
 	guint next_tag;
 	GHashTable *streams;    /* id -> VialStream, not owned */
@@ -28,6 +34,8 @@ struct VialChannel {
 void vial_channel_send(VialChannel *channel, guint32 stream, enum vial_wire_type type, guint8 sub, const void *payload,
                        gsize size);
 void vial_channel_send_json(VialChannel *channel, guint32 stream, enum vial_wire_type type, json_t *message);
+/* With descriptors, which are consumed. */
+void vial_channel_send_fds(VialChannel *channel, json_t *message, GArray *fds);
 
 /* FALSE: the guest broke the contract. */
 gboolean vial_stream_handle(VialStream *stream, const struct vial_wire_frame *frame);

@@ -23,6 +23,13 @@ typedef struct {
 	gint64 process_limit;
 } VialLimits;
 
+/* The guest's end of its network, the same in every sandbox. */
+typedef struct {
+	const char *mac;
+	const char *v4, *gateway_v4; /* "address/prefix", "address" */
+	const char *v6, *gateway_v6;
+} VialGuestNet;
+
 /* What a sandbox is started from. All strings are borrowed for the call. */
 typedef struct {
 	const char *id;
@@ -31,6 +38,7 @@ typedef struct {
 	const char *runtime_dir; /* agent and kernels, appears as /opt/vial */
 	VialLimits limits;
 	const char *netns;       /* NULL: no network */
+	const VialGuestNet *net; /* what the guest should call itself there; static */
 } VialLaunch;
 
 typedef struct {
@@ -44,8 +52,17 @@ typedef struct {
 	/* A string that changes whenever checkpoints of the one version cannot be restored by the other. */
 	const char *(*version)(VialEngine *engine);
 	const char *(*host_program)(VialEngine *engine);
+	gboolean uses_tap; /* the guest's network is a TAP that comes with `start`, not the namespace */
 	/* Blocking; on a worker thread. Leaves nothing behind when it fails. */
 	gboolean (*prepare)(VialEngine *engine, const VialLaunch *launch, GError **error);
+	/* Optional: the host process has this pid, just launched or just forked. */
+	gboolean (*joined)(VialEngine *engine, const char *id, const char *dir, pid_t pid, GError **error);
+	/* Optional: completes a verb's request with fields and with descriptors. Opens files of ours, so it hardly blocks. */
+	gboolean (*complete)(VialEngine *engine, const char *dir, const char *verb, json_t *request, GArray *fds, GError **error);
+	/* Optional, where the host process can fork itself: appends what a child with this (prepared) folder needs. Takes the TAP. */
+	gboolean (*add_child)(VialEngine *engine, const char *dir, int tap_fd, GArray *fds, GError **error);
+	/* Optional: can a checkpoint of a sandbox with these limits become one with those? NULL: always. */
+	gboolean (*fits)(const VialLimits *saved, const VialLimits *wanted);
 	/* Limits once the sandbox runs: the backstop, with room for the engine's own needs. */
 	gboolean (*limit)(VialEngine *engine, const char *id, const VialLimits *limits, GError **error);
 	gboolean (*usage)(VialEngine *engine, const char *id, VialInstanceUsage *out_usage);
@@ -64,7 +81,18 @@ struct VialEngine {
 VialEngine *vial_gvisor_new(const char *runsc, const char *program_dir, const char *run_dir, const char *tag, GError **error);
 /* The version of a usable runsc, or NULL with a sentence that says what to do. Blocking. */
 char *vial_gvisor_probe(const char *runsc, GError **error);
+
+/* `report` is what `vial-vmm --probe` said. */
+VialEngine *vial_microvm_new(const char *program_dir, const char *images_dir, json_t *report, const char *tag, GError **error);
+/* The report of a monitor that ran a small real guest, or NULL with a sentence. {"works","usable","reason","build","host",…}. Blocking. */
+json_t *vial_microvm_probe(const char *program_dir, GError **error);
+/* The guest kernel's folder below images_dir, or NULL with a sentence that says what to do. */
+char *vial_microvm_kernel(const char *images_dir, GError **error);
+/* The program that makes disk images of folders, likewise. */
+char *vial_microvm_disk_builder(const char *program_dir, GError **error);
+
 void vial_engine_free(VialEngine *engine);
+gboolean vial_engine_fits(const VialEngine *engine, const VialLimits *saved, const VialLimits *wanted);
 
 /* Instances: one live host process each. Main thread only. */
 
@@ -90,8 +118,19 @@ const char *vial_instance_state(const VialInstance *instance); /* new, created, 
 
 /* The verbs. `done` gets an error or none. */
 void vial_instance_create(VialInstance *instance, VialCallDone done, gpointer data);
-void vial_instance_start(VialInstance *instance, const char *image, VialCallDone done, gpointer data);
+/* `tap_fd` (-1: none) is consumed. */
+void vial_instance_start(VialInstance *instance, const char *image, int tap_fd, VialCallDone done, gpointer data);
 void vial_instance_checkpoint(VialInstance *instance, const char *image, gboolean leave_running, VialCallDone done, gpointer data);
 void vial_instance_pause(VialInstance *instance, VialCallDone done, gpointer data);
 void vial_instance_resume(VialInstance *instance, VialCallDone done, gpointer data);
 void vial_instance_stop(VialInstance *instance);
+
+/* One child of a fork: its folder is prepared, and it is reached by vial_instance_adopt() once the fork is done. */
+typedef struct {
+	const char *id;
+	const char *dir;
+	int tap_fd; /* -1: none; consumed */
+} VialForkChild;
+
+/* Only where the engine has add_child. The guest must be frozen; the parent goes on in any case. */
+void vial_instance_fork(VialInstance *instance, VialForkChild *children, guint n_children, VialCallDone done, gpointer data);

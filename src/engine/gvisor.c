@@ -16,6 +16,7 @@
 #include "engine/cgroup.h"
 #include "engine/engine.h"
 #include "engine/gvisor_spec.h"
+#include "engine/host_process.h"
 #include "util/fd.h"
 #include "util/json.h"
 
@@ -44,20 +45,6 @@ static const char *gvisor_host_program(VialEngine *engine)
 	return ((Gvisor *)engine)->shim;
 }
 
-static gboolean write_json(const char *dir, const char *name, json_t *document, GError **error)
-{
-	g_autofree char *text = json_dumps(document, JSON_INDENT(1));
-	g_autofree char *path = g_build_filename(dir, name, NULL);
-
-	json_decref(document);
-	if (!g_file_set_contents_full(path, text, -1, G_FILE_SET_CONTENTS_NONE, 0600, error)) {
-		(*error)->domain = VIAL_ERROR;
-		(*error)->code = VIAL_ERROR_NO_SPACE;
-		return FALSE;
-	}
-	return TRUE;
-}
-
 static gboolean write_bundle(Gvisor *gvisor, const VialLaunch *launch, GError **error)
 {
 	g_autofree char *cgroup_path = vial_cgroups_path(gvisor->cgroups, launch->id);
@@ -65,8 +52,8 @@ static gboolean write_bundle(Gvisor *gvisor, const VialLaunch *launch, GError **
 	                         gvisor->runsc_root, "bundle", launch->dir, "network", launch->netns ? "sandbox" : "none", "netns",
 	                         launch->netns);
 
-	return write_json(launch->dir, "config.json", vial_gvisor_spec(launch, cgroup_path), error) &&
-	       write_json(launch->dir, "shim.json", shim, error);
+	return vial_host_write_json(launch->dir, "config.json", vial_gvisor_spec(launch, cgroup_path), error) &&
+	       vial_host_write_json(launch->dir, "shim.json", shim, error);
 }
 
 static gboolean gvisor_prepare(VialEngine *engine, const VialLaunch *launch, GError **error)
@@ -114,29 +101,6 @@ static void remove_runsc_state(Gvisor *gvisor, const char *id)
 	g_unlink(socket);
 }
 
-/* Kills the shim recorded in the folder if it still is that process: same pid and same start time. */
-static void kill_shim(const char *dir)
-{
-	g_autofree char *path = g_build_filename(dir, "shim.pid", NULL);
-	g_autofree char *text = NULL, *stat_path = NULL, *stat = NULL;
-	g_auto(GStrv) recorded = NULL, fields = NULL;
-	const char *name_end;
-	int pid;
-
-	if (!g_file_get_contents(path, &text, NULL, NULL))
-		return;
-	recorded = g_strsplit(g_strstrip(text), " ", 2);
-	pid = recorded[0] ? atoi(recorded[0]) : 0;
-	stat_path = g_strdup_printf("/proc/%d/stat", pid);
-	if (pid <= 1 || !recorded[1] || !g_file_get_contents(stat_path, &stat, NULL, NULL))
-		return;
-	name_end = strrchr(stat, ')');
-	fields = g_strsplit(name_end ? name_end + 2 : "", " ", 22);
-	/* Behind the name come fields 3 onward; the start time is field 22. */
-	if (g_strv_length(fields) > 19 && strcmp(fields[19], recorded[1]) == 0)
-		kill(pid, SIGKILL);
-}
-
 static char *gvisor_cleanup(VialEngine *engine, const char *id, const char *dir)
 {
 	Gvisor *gvisor = (Gvisor *)engine;
@@ -156,7 +120,7 @@ static char *gvisor_cleanup(VialEngine *engine, const char *id, const char *dir)
 	else
 		reason = g_strdup("sandbox_killed: the sandbox process ended unexpectedly");
 	json_decref(exited);
-	kill_shim(dir);
+	vial_host_process_kill(dir);
 	vial_cgroup_remove(gvisor->cgroups, id);
 	remove_runsc_state(gvisor, id);
 	return reason;

@@ -16,6 +16,8 @@
 
 #include "engine/engine.h"
 #include "util/fd.h"
+#include "util/log.h"
+#include "util/time.h"
 #include "util/worker.h"
 
 #define SOCKET_NAME "shim.sock"
@@ -234,9 +236,14 @@ static gboolean spawn_host(VialInstance *instance, GError **error)
 		return vial_fail(error, VIAL_ERROR_INTERNAL, "cannot start %s: %s", program, g_strerror(result));
 	}
 	g_child_watch_add(pid, on_host_exit, NULL);
+	if (instance->engine->ops->joined && !instance->engine->ops->joined(instance->engine, instance->id, instance->dir, pid, error)) {
+		kill(pid, SIGKILL);
+		close(ready[0]);
+		return FALSE;
+	}
 	instance->ready_fd = ready[0];
 	instance->ready_watch = g_unix_fd_add(ready[0], G_IO_IN | G_IO_HUP, on_ready_readable, instance);
-	instance->ready_timer = g_timeout_add(READY_TIMEOUT_MS, on_ready_timeout, instance);
+	instance->ready_timer = g_timeout_add(vial_time_patience_ms(READY_TIMEOUT_MS), on_ready_timeout, instance);
 	return TRUE;
 }
 
@@ -280,7 +287,7 @@ void vial_instance_adopt(VialEngine *engine, const char *id, const char *dir, Vi
 	VialInstance *instance = instance_new(engine, id, dir, ready, data);
 
 	if (attach(instance, NULL))
-		instance->ready_timer = g_timeout_add(READY_TIMEOUT_MS, on_ready_timeout, instance);
+		instance->ready_timer = g_timeout_add(vial_time_patience_ms(READY_TIMEOUT_MS), on_ready_timeout, instance);
 	else
 		g_idle_add(adopt_failed, instance);
 }
@@ -301,9 +308,50 @@ const char *vial_instance_state(const VialInstance *instance)
 	return instance->state;
 }
 
+/* What could not even be asked fails as an answer would: later, from the loop. */
+typedef struct {
+	GError *error;
+	VialCallDone done;
+	gpointer data;
+} Refusal;
+
+static gboolean refuse(gpointer data)
+{
+	Refusal *refusal = data;
+
+	if (refusal->done)
+		refusal->done(NULL, refusal->error, refusal->data);
+	g_error_free(refusal->error);
+	g_free(refusal);
+	return G_SOURCE_REMOVE;
+}
+
+static void refuse_later(GError *error, VialCallDone done, gpointer data)
+{
+	Refusal *refusal = g_new0(Refusal, 1);
+
+	*refusal = (Refusal){ error, done, data };
+	g_idle_add(refuse, refusal);
+}
+
+/* Consumes request and fds. */
+static void verb_with(VialInstance *instance, json_t *request, GArray *fds, VialCallDone done, gpointer data)
+{
+	const VialEngineOps *ops = instance->engine->ops;
+	const char *name = json_string_value(json_object_get(request, "op"));
+	GError *error = NULL;
+
+	if (ops->complete && !ops->complete(instance->engine, instance->dir, name, request, fds, &error)) {
+		json_decref(request);
+		g_array_unref(fds);
+		return refuse_later(error, done, data);
+	}
+	vial_channel_host_call(instance->channel, request, fds, vial_time_patience_ms(VERB_TIMEOUT_MS), done, data);
+}
+
 static void verb(VialInstance *instance, json_t *request, VialCallDone done, gpointer data)
 {
-	vial_channel_host_call(instance->channel, request, VERB_TIMEOUT_MS, done, data);
+	verb_with(instance, request, vial_fds_new(), done, data);
 }
 
 void vial_instance_create(VialInstance *instance, VialCallDone done, gpointer data)
@@ -311,9 +359,13 @@ void vial_instance_create(VialInstance *instance, VialCallDone done, gpointer da
 	verb(instance, json_pack("{s:s}", "op", "create"), done, data);
 }
 
-void vial_instance_start(VialInstance *instance, const char *image, VialCallDone done, gpointer data)
+void vial_instance_start(VialInstance *instance, const char *image, int tap_fd, VialCallDone done, gpointer data)
 {
-	verb(instance, json_pack("{s:s, s:s*}", "op", "start", "image", image), done, data);
+	GArray *fds = vial_fds_new();
+
+	if (tap_fd >= 0)
+		g_array_append_val(fds, tap_fd);
+	verb_with(instance, json_pack("{s:s, s:s*}", "op", "start", "image", image), fds, done, data);
 }
 
 void vial_instance_checkpoint(VialInstance *instance, const char *image, gboolean leave_running, VialCallDone done, gpointer data)
@@ -334,6 +386,82 @@ void vial_instance_resume(VialInstance *instance, VialCallDone done, gpointer da
 void vial_instance_stop(VialInstance *instance)
 {
 	verb(instance, json_pack("{s:s}", "op", "stop"), NULL, NULL);
+}
+
+/* Forking */
+
+typedef struct {
+	VialEngine *engine;
+	GPtrArray *ids;
+	GPtrArray *dirs;
+	VialCallDone done;
+	gpointer data;
+} Forking;
+
+/* A child that cannot be put into its place is not told here: nobody will reach it, and its boot says so. */
+static void on_forked(json_t *result, const GError *error, gpointer data)
+{
+	Forking *forking = data;
+	json_t *pids = json_object_get(result, "pids");
+	size_t index;
+	json_t *pid;
+
+	json_array_foreach (pids, index, pid) {
+		g_autoptr(GError) problem = NULL;
+		const char *id = index < forking->ids->len ? forking->ids->pdata[index] : NULL;
+
+		if (id && forking->engine->ops->joined &&
+		    !forking->engine->ops->joined(forking->engine, id, forking->dirs->pdata[index], (pid_t)json_integer_value(pid), &problem)) {
+			vial_log_warning("engine", "a fork could not be put into its place", "host_id", id, "error", problem->message);
+			kill((pid_t)json_integer_value(pid), SIGKILL);
+		}
+	}
+	forking->done(result, error, forking->data);
+	g_ptr_array_unref(forking->ids);
+	g_ptr_array_unref(forking->dirs);
+	g_free(forking);
+}
+
+void vial_instance_fork(VialInstance *instance, VialForkChild *children, guint n_children, VialCallDone done, gpointer data)
+{
+	const VialEngineOps *ops = instance->engine->ops;
+	json_t *request = json_pack("{s:s, s:I}", "op", "fork", "count", (json_int_t)n_children);
+	g_autoptr(GArray) of_children = vial_fds_new();
+	GArray *fds = vial_fds_new();
+	Forking *forking;
+	GError *error = NULL;
+
+	for (guint i = 0; i < n_children; i++) {
+		int tap_fd = vial_fd_steal(&children[i].tap_fd);
+
+		if (error && tap_fd >= 0)
+			close(tap_fd);
+		else if (!error)
+			ops->add_child(instance->engine, children[i].dir, tap_fd, of_children, &error);
+	}
+	if (error || !ops->complete(instance->engine, instance->dir, "fork", request, fds, &error)) {
+		json_decref(request);
+		g_array_unref(fds);
+		return refuse_later(error, done, data);
+	}
+	g_array_append_vals(fds, of_children->data, of_children->len);
+	g_array_set_clear_func(of_children, NULL); /* they are in `fds` now */
+	forking = g_new0(Forking, 1);
+	forking->engine = instance->engine;
+	forking->ids = g_ptr_array_new_with_free_func(g_free);
+	forking->dirs = g_ptr_array_new_with_free_func(g_free);
+	forking->done = done;
+	forking->data = data;
+	for (guint i = 0; i < n_children; i++) {
+		g_ptr_array_add(forking->ids, g_strdup(children[i].id));
+		g_ptr_array_add(forking->dirs, g_strdup(children[i].dir));
+	}
+	vial_channel_host_call(instance->channel, request, fds, vial_time_patience_ms(VERB_TIMEOUT_MS), on_forked, forking);
+}
+
+gboolean vial_engine_fits(const VialEngine *engine, const VialLimits *saved, const VialLimits *wanted)
+{
+	return !engine->ops->fits || engine->ops->fits(saved, wanted);
 }
 
 void vial_engine_free(VialEngine *engine)

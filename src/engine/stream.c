@@ -382,7 +382,7 @@ static gboolean host_call_timed_out(gpointer data)
 	return G_SOURCE_REMOVE;
 }
 
-void vial_channel_host_call(VialChannel *channel, json_t *request, guint timeout_ms, VialCallDone done, gpointer data)
+void vial_channel_host_call(VialChannel *channel, json_t *request, GArray *fds, guint timeout_ms, VialCallDone done, gpointer data)
 {
 	VialHostCall *call = g_new0(VialHostCall, 1);
 
@@ -395,5 +395,8 @@ void vial_channel_host_call(VialChannel *channel, json_t *request, guint timeout
 	if (channel->fd < 0)
 		timeout_ms = 0; /* nobody will answer: fail from the loop, as callers expect */
 	call->timer = g_timeout_add(timeout_ms, host_call_timed_out, call);
+	if (fds && fds->len > 0)
+		return vial_channel_send_fds(channel, request, fds);
+	g_clear_pointer(&fds, g_array_unref);
 	vial_channel_send_json(channel, VIAL_WIRE_STREAM_HOST, VIAL_WIRE_OPEN, request);
 }

@@ -131,7 +131,7 @@ static void on_warm(json_t *result, const GError *error, gpointer data)
 	if (error)
 		return leave(bake, error->message);
 	say(bake, "kernels are warm, writing the checkpoint");
-	bake->timer = g_timeout_add(FREEZE_TIMEOUT_MS, on_timeout, bake);
+	bake->timer = g_timeout_add(vial_time_patience_ms(FREEZE_TIMEOUT_MS), on_timeout, bake);
 	vial_channel_send_freeze(vial_instance_channel(bake->instance));
 }
 
@@ -153,7 +153,8 @@ static void on_booted(VialInstance *instance, const GError *error, gpointer data
 	vial_instance_set_events(instance, &events, bake);
 	say(bake, "booted, warming the kernels");
 	vial_channel_call(vial_instance_channel(instance),
-	                  json_pack("{s:s, s:[s, s, s]}", "op", "warm", "languages", "python", "javascript", "bash"), WARM_TIMEOUT_MS,
+	                  json_pack("{s:s, s:[s, s, s]}", "op", "warm", "languages", "python", "javascript", "bash"),
+	                  vial_time_patience_ms(WARM_TIMEOUT_MS),
 	                  on_warm, bake);
 }
 

@@ -11,11 +11,14 @@
 #include "util/fault.h"
 #include "util/hash.h"
 #include "util/log.h"
+#include "util/time.h"
 #include "util/worker.h"
 #include "wire/wire.h"
 
 #define HELLO_TIMEOUT_MS 30000
 #define ENTROPY_BYTES 64
+/* What the agent takes for its kernels to reseed if nobody tells it otherwise. */
+#define RESUME_TIMEOUT_MS 5000
 
 typedef struct {
 	VialApp *app;
@@ -227,8 +230,10 @@ static void send_hello(Boot *boot)
 	                    "sandbox_id", spec->sandbox_id, "hostname", spec->sandbox_id, "wall_clock_ns", clock, "entropy", entropy_hex,
 	                    "env", spec->env, "nameserver", vial_slots_nameserver(boot->app->slots, spec->host_id), "memory_limit_mb", (json_int_t)spec->limits.memory_mb, "process_limit",
 	                    (json_int_t)spec->limits.process_limit);
+	if (vial_time_scale() > 1)
+		json_object_set_new(message, "resume_timeout_ms", json_integer(vial_time_patience_ms(RESUME_TIMEOUT_MS)));
 	vial_instance_set_events(boot->instance, &events, boot);
-	boot->timer = g_timeout_add(HELLO_TIMEOUT_MS, on_hello_timeout, boot);
+	boot->timer = g_timeout_add(vial_time_patience_ms(HELLO_TIMEOUT_MS), on_hello_timeout, boot);
 	vial_channel_send_hello(vial_instance_channel(boot->instance), message);
 }
 
@@ -291,12 +296,17 @@ static void on_started(json_t *result, const GError *error, gpointer data)
 
 static void start(Boot *boot, VialInstance *instance)
 {
+	g_autoptr(GError) error = NULL;
+	int tap_fd = -1;
+
 	boot->instance = instance;
+	if (boot->app->engine->ops->uses_tap && (tap_fd = vial_slots_open_tap(boot->app->slots, boot->spec.host_id, &error)) < 0)
+		return fail(boot, error, "the sandbox has no network");
 	if (boot->needs_deep) {
 		boot->is_deep_pending = TRUE;
 		vial_worker_run(deep_work, deep_done, boot);
 	}
-	vial_instance_start(instance, boot->spec.image, on_started, boot);
+	vial_instance_start(instance, boot->spec.image, tap_fd, on_started, boot);
 }
 
 static void on_launched(VialInstance *instance, GError *error, gpointer data)
@@ -306,7 +316,11 @@ static void on_launched(VialInstance *instance, GError *error, gpointer data)
 	if (error)
 		return fail(boot, error, "the sandbox could not be made");
 	mark(boot, "the host process is up");
-	start(boot, instance);
+	if (!boot->spec.is_forked)
+		return start(boot, instance);
+	boot->instance = instance;
+	boot->has_started = TRUE;
+	go_on(boot);
 }
 
 static void launch(Boot *boot)
@@ -317,11 +331,14 @@ static void launch(Boot *boot)
 		.rootfs = boot->spec.rootfs,
 		.runtime_dir = boot->spec.runtime_dir,
 		.limits = boot->spec.limits,
+		.net = vial_slots_guest_net(),
 	};
 	g_autoptr(GError) error = NULL;
 
 	if (boot->instance)
 		return start(boot, boot->instance);
+	if (boot->spec.is_forked)
+		return vial_instance_adopt(boot->app->engine, spec.id, spec.dir, on_launched, boot);
 	if (!vial_slots_acquire(boot->app->slots, boot->spec.host_id, &spec.netns, &error))
 		return fail(boot, error, "the sandbox has no network");
 	if (g_mkdir_with_parents(boot->dir, 0700) < 0 || vial_fault("boot.launch"))

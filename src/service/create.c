@@ -214,6 +214,14 @@ static gint64 number(const VialSnapshot *snapshot, const char *name)
 	return json_integer_value(json_object_get(snapshot->facts, name));
 }
 
+static VialLimits limits_of(const VialSnapshot *snapshot)
+{
+	return (VialLimits){ .cpu = json_number_value(json_object_get(snapshot->facts, "cpu")),
+		             .memory_mb = number(snapshot, "memory_mb"),
+		             .disk_mb = number(snapshot, "disk_mb"),
+		             .process_limit = number(snapshot, "process_limit") };
+}
+
 /* A snapshot brings its own image, kernels, sizes and environment; the request may add to the environment. */
 static void apply_snapshot(VialSandbox *sandbox, const VialSnapshot *snapshot)
 {
@@ -224,13 +232,21 @@ static void apply_snapshot(VialSandbox *sandbox, const VialSnapshot *snapshot)
 	sandbox->rootfs = fact(snapshot, "rootfs");
 	sandbox->runtime_dir = fact(snapshot, "runtime_dir");
 	sandbox->from_snapshot = g_strdup(snapshot->id);
-	sandbox->limits = (VialLimits){ .cpu = json_number_value(json_object_get(snapshot->facts, "cpu")),
-		                        .memory_mb = number(snapshot, "memory_mb"),
-		                        .disk_mb = number(snapshot, "disk_mb"),
-		                        .process_limit = number(snapshot, "process_limit") };
+	sandbox->limits = limits_of(snapshot);
 	json_object_update(env, sandbox->env);
 	json_decref(sandbox->env);
 	sandbox->env = env;
+}
+
+/* A snapshot's machine has the size it had, where the engine cannot change it. */
+static gboolean may_resize(VialApp *app, const VialSandbox *sandbox, const VialSnapshot *snapshot, GError **error)
+{
+	VialLimits saved = limits_of(snapshot);
+
+	return vial_engine_fits(app->engine, &saved, &sandbox->limits) ||
+	       vial_fail(error, VIAL_ERROR_INVALID,
+	                 "a sandbox from this snapshot has the snapshot's memory (%" G_GINT64_FORMAT " MB) and at most its %g processors here",
+	                 (gint64)saved.memory_mb, saved.cpu);
 }
 
 static gboolean may_create(VialApp *app, const VialSandboxCreate *create, GError **error)
@@ -276,12 +292,15 @@ void vial_sandboxes_create(VialApp *app, const VialIdentity *identity, const Via
 		sandbox->limits.cpu = create->cpu;
 	if (create->memory_mb > 0)
 		sandbox->limits.memory_mb = create->memory_mb;
-	if (!apply_lifecycle(sandbox, create, &error)) {
+	if (!apply_lifecycle(sandbox, create, &error) || (snapshot && !may_resize(app, sandbox, snapshot, &error))) {
 		sandbox->state = VIAL_STATE_DELETED;
 		vial_sandbox_forget(sandbox);
 		done(NULL, error, data);
 		return;
 	}
-	image = snapshot ? vial_snapshot_dir(app, snapshot->id) : g_strdup(template->checkpoint);
+	if (snapshot)
+		image = vial_snapshot_dir(app, snapshot->id);
+	else if (vial_engine_fits(app->engine, &template->limits, &sandbox->limits))
+		image = g_strdup(template->checkpoint); /* else it is booted with its own size */
 	start(sandbox, template, image, done, data);
 }

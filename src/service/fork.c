@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One checkpoint, n restores. The checkpoint lives in forks/TREE only until the last child has loaded it; nothing of it is
- * shared afterwards, so parent and children cannot see each other's writes. The parent runs again before the first child
- * starts, whatever becomes of them.
+ * Children of one instant, in one of two ways. Where the host process can fork itself (a microVM), everything a child needs is made ready while
+ * the parent still runs, then: freeze -> fork -> HELLO to each, the parent too. Elsewhere: one checkpoint, n restores; the checkpoint lives in
+ * forks/TREE only until the last child has loaded it. Either way parent and children cannot see each other's writes, and the parent goes on
+ * whatever becomes of them.
  */
 #include "service/fork.h"
 
+#include <errno.h>
 #include <glib/gstdio.h>
 #include <string.h>
 
@@ -13,10 +15,13 @@
 #include "service/freeze.h"
 #include "service/pool.h"
 #include "service/sandbox_private.h"
+#include "service/slots.h"
 #include "util/fault.h"
+#include "util/fd.h"
 #include "util/id.h"
 #include "util/time.h"
 #include "util/tree.h"
+#include "util/worker.h"
 
 typedef struct {
 	VialSandbox *parent;
@@ -27,6 +32,9 @@ typedef struct {
 	json_t *metadata;
 	GPtrArray *children; /* VialSandbox or NULL, by index */
 	GPtrArray *errors;   /* GError or NULL, by index */
+	GPtrArray *births;   /* Birth, of those made ready ahead; NULL where checkpoints are used */
+	VialCallDone acted;  /* freeze.c's */
+	gpointer acted_data;
 	VialForkDone done;
 	gpointer data;
 } Fork;
@@ -36,6 +44,11 @@ typedef struct {
 	guint index;
 	VialSandbox *child;
 	gint64 started_ms;
+	/* for a host process that forks itself */
+	VialLaunch launch;
+	char *dir;
+	int tap_fd;
+	GError *error; /* it could not be made ready */
 } Birth;
 
 static void free_error(gpointer error)
@@ -55,6 +68,7 @@ static void fork_end(Fork *fork, const GError *error)
 	vial_tree_remove_later(fork->image);
 	g_ptr_array_unref(fork->children);
 	g_ptr_array_unref(fork->errors);
+	g_clear_pointer(&fork->births, g_ptr_array_unref);
 	vial_sandbox_unref(fork->parent);
 	json_decref(fork->metadata);
 	g_free(fork->tree_id);
@@ -62,9 +76,17 @@ static void fork_end(Fork *fork, const GError *error)
 	g_free(fork);
 }
 
+static void birth_free(Birth *birth)
+{
+	vial_fd_clear(&birth->tap_fd);
+	g_clear_error(&birth->error);
+	g_free(birth->dir);
+	g_free(birth);
+}
+
 static void on_born(VialInstance *instance, const GError *error, gpointer data)
 {
-	g_autofree Birth *birth = data;
+	Birth *birth = data;
 	VialSandbox *child = birth->child;
 	Fork *fork = birth->fork;
 
@@ -80,6 +102,7 @@ static void on_born(VialInstance *instance, const GError *error, gpointer data)
 		vial_sandbox_store(child);
 		vial_sandbox_transition_done(child);
 	}
+	birth_free(birth);
 	if (--fork->pending == 0)
 		fork_end(fork, NULL);
 }
@@ -111,26 +134,41 @@ static VialSandbox *make_child(Fork *fork)
 	return child;
 }
 
-static void bear(Fork *fork, guint index)
+static Birth *birth_new(Fork *fork, guint index)
 {
 	Birth *birth = g_new0(Birth, 1);
-	VialSandbox *child = make_child(fork);
-	VialBootSpec spec = {
+
+	*birth = (Birth){ .fork = fork, .index = index, .child = make_child(fork), .started_ms = vial_time_monotonic_ms(), .tap_fd = -1 };
+	birth->child->transition = birth;
+	return birth;
+}
+
+static VialBootSpec boot_spec(const VialSandbox *child)
+{
+	return (VialBootSpec){
 		.sandbox_id = child->id,
+		.host_id = child->host_id,
 		.rootfs = child->rootfs,
 		.runtime_dir = child->runtime_dir,
 		.limits = child->limits,
-		.image = fork->image,
-		.is_trusted = TRUE,
 		.generation = child->generation,
 		.env = child->env,
 		.network = child->network,
 	};
+}
 
+/* By a checkpoint */
+
+static void bear(Fork *fork, guint index)
+{
+	Birth *birth = birth_new(fork, index);
+	VialSandbox *child = birth->child;
+	VialBootSpec spec = boot_spec(child);
+
+	spec.image = fork->image;
+	spec.is_trusted = TRUE;
 	g_clear_pointer(&child->host_id, g_free);
 	vial_pool_fill_spec(child->app, &spec, &child->host_id);
-	*birth = (Birth){ fork, index, child, vial_time_monotonic_ms() };
-	child->transition = birth;
 	vial_sandbox_store(child);
 	vial_boot(child->app, &spec, on_born, birth);
 }
@@ -146,6 +184,130 @@ static void on_frozen(const GError *error, gpointer data)
 		bear(fork, i);
 	if (--fork->pending == 0)
 		fork_end(fork, NULL);
+}
+
+/* By the host process itself */
+
+/* A child that is not to be: nothing of it is left. */
+static void give_up(Birth *birth, const GError *error)
+{
+	vial_sweep(birth->child->app, birth->child->host_id, NULL, NULL);
+	on_born(NULL, error, birth);
+}
+
+static void on_thawed(const GError *error, gpointer data)
+{
+	Fork *fork = data;
+
+	/* If the fork was not even tried, the children still wait; else each has its own end. */
+	for (guint i = 0; error && i < fork->births->len; i++)
+		give_up(fork->births->pdata[i], error);
+	g_ptr_array_set_size(fork->births, 0);
+	if (--fork->pending == 0)
+		fork_end(fork, NULL);
+}
+
+/* The parent's HELLO and those of the children go out together. */
+static void on_forked(json_t *result, const GError *error, gpointer data)
+{
+	Fork *fork = data;
+	VialCallDone acted = fork->acted;
+	gpointer acted_data = fork->acted_data;
+
+	for (guint i = 0; i < fork->births->len; i++) {
+		Birth *birth = fork->births->pdata[i];
+		VialBootSpec spec = boot_spec(birth->child);
+
+		spec.is_forked = TRUE;
+		if (error)
+			give_up(birth, error);
+		else
+			vial_boot(birth->child->app, &spec, on_born, birth);
+	}
+	g_ptr_array_set_size(fork->births, 0);
+	acted(result, NULL, acted_data); /* the parent is well, whatever became of them */
+}
+
+static void act(VialInstance *instance, VialCallDone acted, gpointer acted_data, gpointer data)
+{
+	Fork *fork = data;
+	g_autofree VialForkChild *children = g_new0(VialForkChild, fork->births->len);
+
+	fork->acted = acted;
+	fork->acted_data = acted_data;
+	for (guint i = 0; i < fork->births->len; i++) {
+		Birth *birth = fork->births->pdata[i];
+
+		children[i] = (VialForkChild){ birth->launch.id, birth->dir, vial_fd_steal(&birth->tap_fd) };
+	}
+	vial_instance_fork(instance, children, fork->births->len, on_forked, fork);
+}
+
+static void prepare_work(gpointer data)
+{
+	Fork *fork = data;
+	VialEngine *engine = fork->parent->app->engine;
+
+	for (guint i = 0; i < fork->births->len; i++) {
+		Birth *birth = fork->births->pdata[i];
+
+		if (!birth->error)
+			engine->ops->prepare(engine, &birth->launch, &birth->error);
+	}
+}
+
+static void prepare_done(gpointer data)
+{
+	Fork *fork = data;
+
+	/* From the end, since those who cannot be born leave the list. */
+	for (guint i = fork->births->len; i > 0; i--) {
+		Birth *birth = fork->births->pdata[i - 1];
+
+		if (!birth->error)
+			continue;
+		g_ptr_array_remove_index(fork->births, i - 1);
+		give_up(birth, birth->error);
+	}
+	if (fork->births->len > 0)
+		vial_freeze_for(fork->parent, act, on_thawed, fork);
+	else if (--fork->pending == 0)
+		fork_end(fork, NULL);
+}
+
+/* Folder, network slot and TAP of one child to be. */
+static void conceive(Fork *fork, guint index)
+{
+	Birth *birth = birth_new(fork, index);
+	VialSandbox *child = birth->child;
+	VialApp *app = child->app;
+
+	birth->dir = vial_host_dir(app, child->host_id);
+	birth->launch = (VialLaunch){
+		.id = child->host_id,
+		.dir = birth->dir,
+		.rootfs = child->rootfs,
+		.runtime_dir = child->runtime_dir,
+		.limits = child->limits,
+		.net = vial_slots_guest_net(),
+	};
+	g_ptr_array_add(fork->births, birth);
+	vial_sandbox_store(child);
+	if (!vial_slots_acquire(app->slots, child->host_id, &birth->launch.netns, &birth->error))
+		return;
+	if (g_mkdir_with_parents(birth->dir, 0700) < 0)
+		vial_fail(&birth->error, VIAL_ERROR_INTERNAL, "its folder could not be made: %s", g_strerror(errno));
+	else if (app->engine->ops->uses_tap)
+		birth->tap_fd = vial_slots_open_tap(app->slots, child->host_id, &birth->error);
+}
+
+static void fork_directly(Fork *fork)
+{
+	fork->births = g_ptr_array_new();
+	fork->pending = fork->n_children + 1;
+	for (guint i = 0; i < fork->n_children; i++)
+		conceive(fork, i);
+	vial_worker_run(prepare_work, prepare_done, fork);
 }
 
 void vial_fork(VialSandbox *parent, guint n_children, json_t *metadata, VialForkDone done, gpointer data)
@@ -165,7 +327,10 @@ void vial_fork(VialSandbox *parent, guint n_children, json_t *metadata, VialFork
 	g_ptr_array_set_size(fork->errors, (int)n_children);
 	fork->done = done;
 	fork->data = data;
-	vial_freeze(parent, fork->image, FALSE, on_frozen, fork);
+	if (parent->app->engine->ops->add_child)
+		fork_directly(fork);
+	else
+		vial_freeze(parent, fork->image, FALSE, on_frozen, fork);
 }
 
 /* Promoting */

@@ -13,12 +13,14 @@
 #include "service/writebehind.h"
 #include "util/fault.h"
 #include "util/log.h"
+#include "util/time.h"
 
 #define FREEZE_TIMEOUT_MS 20000
 
 typedef struct {
 	VialSandbox *sandbox;
 	char *image;
+	VialFreezeAct act; /* in place of a checkpoint */
 	gboolean stays_frozen;
 	gboolean is_frozen;
 	VialWriteBehind *behind;
@@ -100,6 +102,8 @@ void vial_freeze_on_frozen(VialSandbox *sandbox)
 		return;
 	freeze->is_frozen = TRUE;
 	g_clear_handle_id(&freeze->timer, g_source_remove);
+	if (freeze->act)
+		return freeze->act(sandbox->instance, on_checkpointed, freeze, freeze->data);
 	if (vial_fault("freeze.frozen") || g_mkdir_with_parents(freeze->image, 0700) < 0) {
 		freeze->error = g_error_new(VIAL_ERROR, errno == ENOSPC ? VIAL_ERROR_NO_SPACE : VIAL_ERROR_INTERNAL,
 		                            "the snapshot's folder cannot be made: %s", g_strerror(errno));
@@ -151,7 +155,7 @@ static void begin(Freeze *freeze)
 		freeze->error = g_error_new_literal(VIAL_ERROR, VIAL_ERROR_UNAVAILABLE, "the sandbox has ended");
 		return finish(freeze);
 	}
-	freeze->timer = g_timeout_add(FREEZE_TIMEOUT_MS, on_timeout, freeze);
+	freeze->timer = g_timeout_add(vial_time_patience_ms(FREEZE_TIMEOUT_MS), on_timeout, freeze);
 	vial_channel_hold(vial_sandbox_channel(sandbox), TRUE);
 	vial_channel_send_freeze(vial_sandbox_channel(sandbox));
 }
@@ -162,16 +166,29 @@ static void begin_next(VialSandbox *sandbox)
 		begin(g_ptr_array_steal_index(sandbox->freezes_waiting, 0));
 }
 
+static void begin_or_wait(Freeze *freeze)
+{
+	if (freeze->sandbox->freeze)
+		g_ptr_array_add(freeze->sandbox->freezes_waiting, freeze);
+	else
+		begin(freeze);
+}
+
 void vial_freeze(VialSandbox *sandbox, const char *image, gboolean stays_frozen, VialFreezeDone done, gpointer data)
 {
 	Freeze *freeze = freeze_new(sandbox, done, data);
 
 	freeze->image = g_strdup(image);
 	freeze->stays_frozen = stays_frozen;
-	if (sandbox->freeze)
-		g_ptr_array_add(sandbox->freezes_waiting, freeze);
-	else
-		begin(freeze);
+	begin_or_wait(freeze);
+}
+
+void vial_freeze_for(VialSandbox *sandbox, VialFreezeAct act, VialFreezeDone done, gpointer data)
+{
+	Freeze *freeze = freeze_new(sandbox, done, data);
+
+	freeze->act = act;
+	begin_or_wait(freeze);
 }
 
 void vial_thaw(VialSandbox *sandbox, VialFreezeDone done, gpointer data)

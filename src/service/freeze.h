@@ -14,6 +14,11 @@ typedef void (*VialFreezeDone)(const GError *error, gpointer data);
  * is about to stop it; in every other case the guest runs again when `done` is called. Two at once take turns.
  */
 void vial_freeze(VialSandbox *sandbox, const char *image, gboolean stays_frozen, VialFreezeDone done, gpointer data);
+/*
+ * The same with something else than a checkpoint done at the frozen instant: `act` calls `acted` with its outcome, and the guest goes on.
+ */
+typedef void (*VialFreezeAct)(VialInstance *instance, VialCallDone acted, gpointer acted_data, gpointer data);
+void vial_freeze_for(VialSandbox *sandbox, VialFreezeAct act, VialFreezeDone done, gpointer data);
 /* Lets a guest that stayed frozen go on. */
 void vial_thaw(VialSandbox *sandbox, VialFreezeDone done, gpointer data);
 

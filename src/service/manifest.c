@@ -17,7 +17,7 @@
 #include "util/hash.h"
 #include "util/json.h"
 
-#define MANIFEST_VERSION 1
+#define MANIFEST_VERSION 2
 #define MANIFEST_NAME "manifest.json"
 #define MAX_MANIFEST_BYTES (1024 * 1024)
 #define KEY_BYTES 32
@@ -25,6 +25,8 @@
 #define QUICK_BYTES (16LL * 1024 * 1024)
 /* Large files are hashed in pieces on two threads; the pieces' hashes are hashed again. */
 #define PIECE_BYTES (8LL * 1024 * 1024)
+/* Memory and disks of microVMs are mostly holes: of a piece only the blocks that are not zero are hashed, with their places. */
+#define BLOCK_BYTES 4096
 
 struct VialManifests {
 	guint8 key[KEY_BYTES];
@@ -121,12 +123,78 @@ static const guint8 *key_of(const VialManifests *manifests, const char *dir)
 /* Hashing */
 
 typedef struct {
+	int fd;
 	const guint8 *bytes;
 	gint64 size;
 	guint8 *digests;
 	gint next; /* atomic: the piece to take */
 	gint count;
 } Pieces;
+
+static gboolean is_zero(const guint8 *bytes, gint64 size)
+{
+	/* The first words tell it of nearly every block. */
+	return bytes[0] == 0 && memcmp(bytes, bytes + 1, (size_t)size - 1) == 0;
+}
+
+/* Where data begins at or behind `at`, and where it ends; a file system that does not know has data everywhere. */
+static gint64 data_begin(int fd, gint64 at, gint64 end)
+{
+	gint64 found = lseek(fd, at, SEEK_DATA);
+
+	return found >= 0 ? MIN(found, end) : errno == ENXIO ? end : at;
+}
+
+static gint64 data_end(int fd, gint64 at, gint64 end)
+{
+	gint64 found = lseek(fd, at, SEEK_HOLE);
+
+	return found > at ? MIN(found, end) : end;
+}
+
+static void feed(gnutls_hash_hd_t hash, const guint8 *bytes, gint64 start, gint64 end)
+{
+	guint64 place[2] = { GUINT64_TO_LE((guint64)start), GUINT64_TO_LE((guint64)(end - start)) };
+
+	if (end <= start)
+		return;
+	gnutls_hash(hash, place, sizeof place);
+	gnutls_hash(hash, bytes + start, (size_t)(end - start));
+}
+
+/*
+ * Feeds the longest runs of blocks that are not zero, each behind its place and length. Holes are not even read, but count no other
+ * than zeros: a copy that fills them has the same hash.
+ */
+static void hash_piece(const Pieces *pieces, gint64 start, gint64 end, guint8 *out_digest)
+{
+	gint64 at = start, run = start, run_end = start;
+	gnutls_hash_hd_t hash;
+
+	if (gnutls_hash_init(&hash, GNUTLS_DIG_SHA256) < 0)
+		g_error("there is no SHA-256");
+	while (at < end) {
+		gint64 data = data_begin(pieces->fd, at, end), limit = data < end ? data_end(pieces->fd, data, end) : end;
+
+		at = MAX(at, data / BLOCK_BYTES * BLOCK_BYTES);
+		madvise((void *)(pieces->bytes + at), (size_t)(limit - at), MADV_POPULATE_READ);
+		for (; at < limit && data < end; at += BLOCK_BYTES) {
+			gint64 size = MIN(BLOCK_BYTES, end - at);
+
+			if (is_zero(pieces->bytes + at, size))
+				continue;
+			if (at != run_end) {
+				feed(hash, pieces->bytes, run, run_end);
+				run = at;
+			}
+			run_end = at + size;
+		}
+		if (data >= end)
+			break;
+	}
+	feed(hash, pieces->bytes, run, run_end);
+	gnutls_hash_deinit(hash, out_digest);
+}
 
 static gpointer hash_pieces(gpointer data)
 {
@@ -136,8 +204,7 @@ static gpointer hash_pieces(gpointer data)
 	while ((index = g_atomic_int_add(&pieces->next, 1)) < pieces->count) {
 		gint64 offset = index * PIECE_BYTES;
 
-		gnutls_hash_fast(GNUTLS_DIG_SHA256, pieces->bytes + offset, (size_t)MIN(PIECE_BYTES, pieces->size - offset),
-		                 pieces->digests + (gsize)index * VIAL_SHA256_BYTES);
+		hash_piece(pieces, offset, MIN(offset + PIECE_BYTES, pieces->size), pieces->digests + (gsize)index * VIAL_SHA256_BYTES);
 	}
 	return NULL;
 }
@@ -146,7 +213,7 @@ static char *hash_file(int dir_fd, const char *name, GError **error)
 {
 	vial_autofd int fd = openat(dir_fd, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
 	guint8 sum[VIAL_SHA256_BYTES];
-	Pieces pieces = { 0 };
+	Pieces pieces = { .fd = fd };
 	struct stat info;
 	GThread *other;
 	void *mapped;
@@ -157,7 +224,7 @@ static char *hash_file(int dir_fd, const char *name, GError **error)
 	}
 	pieces.size = info.st_size;
 	pieces.count = (gint)((pieces.size + PIECE_BYTES - 1) / PIECE_BYTES);
-	mapped = info.st_size > 0 ? mmap(NULL, (size_t)info.st_size, PROT_READ, MAP_SHARED | MAP_POPULATE, fd, 0) : NULL;
+	mapped = info.st_size > 0 ? mmap(NULL, (size_t)info.st_size, PROT_READ, MAP_SHARED, fd, 0) : NULL;
 	if (mapped == MAP_FAILED) {
 		vial_fail(error, VIAL_ERROR_INTERNAL, "cannot map %s of the snapshot: %s", name, g_strerror(errno));
 		return NULL;

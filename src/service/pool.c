@@ -154,7 +154,8 @@ VialInstance *vial_pool_claim(VialPool *pool, const VialTemplate *template, cons
 	for (guint i = 0; pool && i < pool->entries->len; i++) {
 		Entry *entry = pool->entries->pdata[i];
 
-		if (entry->is_restored && strcmp(entry->template_hash, template->hash) == 0 && same_size(&entry->limits, limits))
+		if (entry->is_restored && strcmp(entry->template_hash, template->hash) == 0 && same_size(&entry->limits, limits) &&
+		    vial_engine_fits(pool->app->engine, &entry->limits, limits))
 			return take(entry, out_host_id);
 	}
 	return NULL;
@@ -287,7 +288,8 @@ static void make_blank(VialPool *pool, const VialTemplate *template)
 	Entry *entry = entry_new(pool, template, FALSE);
 	g_autofree char *dir = NULL;
 	g_autoptr(GError) error = NULL;
-	VialLaunch launch = { .rootfs = entry->rootfs, .runtime_dir = entry->runtime_dir, .limits = entry->limits };
+	VialLaunch launch = { .rootfs = entry->rootfs, .runtime_dir = entry->runtime_dir, .limits = entry->limits,
+	                      .net = vial_slots_guest_net() };
 
 	entry->host_id = vial_id_new();
 	dir = vial_host_dir(pool->app, entry->host_id);

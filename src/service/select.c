@@ -21,49 +21,70 @@ char *vial_installation_tag(const VialConfig *config)
 	return g_strndup(sum, TAG_LENGTH);
 }
 
-/* Asks our monitor, which runs a small real guest: a /dev/kvm that merely opens is not enough. */
-static gboolean microvm_works(const VialConfig *config, char **out_reason)
-{
-	g_autofree char *program = g_build_filename(config->program_dir, "vial-vmm", NULL);
-	char *arguments[] = { program, "--probe", NULL };
-	g_autofree char *output = NULL;
-	g_autoptr(json_t) report = NULL;
+typedef struct {
+	json_t *report;  /* of the probe, or NULL */
+	char *problem;   /* why it cannot be used at all, or NULL */
+	gboolean is_fast; /* and is worth being chosen */
+	char *reason;    /* one sentence */
+} MicrovmCheck;
 
-	if (access("/dev/kvm", F_OK) < 0) {
-		*out_reason = g_strdup("this host has no /dev/kvm");
-		return FALSE;
-	}
-	if (access(program, X_OK) < 0) {
-		*out_reason = g_strdup("this build has no microVM monitor");
-		return FALSE;
-	}
-	if (!g_spawn_sync(NULL, arguments, NULL, G_SPAWN_STDERR_TO_DEV_NULL, NULL, NULL, &output, NULL, NULL, NULL) ||
-	    !(report = json_loads(output, 0, NULL))) {
-		*out_reason = g_strdup("the microVM probe did not answer");
-		return FALSE;
-	}
-	*out_reason = g_strdup(json_string_value(json_object_get(report, "reason")));
-	return json_is_true(json_object_get(report, "usable"));
+static void microvm_check_clear(MicrovmCheck *check)
+{
+	json_decref(check->report);
+	g_free(check->problem);
+	g_free(check->reason);
+}
+G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC(MicrovmCheck, microvm_check_clear)
+
+/* The processor first, then what must be there to boot. */
+static void check_microvm(const VialConfig *config, MicrovmCheck *out)
+{
+	g_autoptr(GError) error = NULL;
+	g_autofree char *kernel = NULL, *builder = NULL;
+	const char *reason;
+
+	*out = (MicrovmCheck){ .report = vial_microvm_probe(config->program_dir, &error) };
+	reason = json_string_value(json_object_get(out->report, "reason"));
+	if (!out->report)
+		out->problem = g_strdup(error->message);
+	else if (!json_is_true(json_object_get(out->report, "works")))
+		out->problem = g_strdup(reason ? reason : "the microVM probe failed");
+	else if (!(kernel = vial_microvm_kernel(config->images_dir, &error)) || !(builder = vial_microvm_disk_builder(config->program_dir, &error)))
+		out->problem = g_strdup(error->message);
+	out->is_fast = !out->problem && json_is_true(json_object_get(out->report, "usable"));
+	out->reason = g_strdup(out->problem ? out->problem : reason ? reason : "it works");
+}
+
+static VialEngine *start_microvm(const VialConfig *config, const char *tag, const MicrovmCheck *check, GError **error)
+{
+	if (!check->problem)
+		return vial_microvm_new(config->program_dir, config->images_dir, check->report, tag, error);
+	vial_fail(error, VIAL_ERROR_UNAVAILABLE, "engine=microvm cannot be used here: %s", check->problem);
+	return NULL;
 }
 
 VialEngine *vial_engine_select(const VialConfig *config, const char *tag, char **out_reason, GError **error)
 {
-	g_autofree char *kvm = NULL, *run_dir = g_build_filename(config->run_dir, tag, NULL);
+	g_autofree char *run_dir = g_build_filename(config->run_dir, tag, NULL);
+	g_auto(MicrovmCheck) check = { 0 };
 	VialEngine *engine;
 
-	if (strcmp(config->engine, "microvm") == 0) {
-		vial_fail(error, VIAL_ERROR_UNAVAILABLE, "engine=microvm is not available in this build; use engine=auto or engine=gvisor");
-		return NULL;
+	if (strcmp(config->engine, "gvisor") != 0)
+		check_microvm(config, &check);
+	if (strcmp(config->engine, "microvm") == 0 || check.is_fast) {
+		engine = start_microvm(config, tag, &check, error);
+		if (engine)
+			*out_reason = strcmp(config->engine, "microvm") == 0 ? g_strdup("microvm, because the configuration says so") :
+			                                                       g_strdup_printf("microvm, because %s", check.reason);
+		return engine;
 	}
 	engine = vial_gvisor_new(config->runsc, config->program_dir, run_dir, tag, error);
 	if (!engine)
 		return NULL;
 	if (strcmp(config->engine, "gvisor") == 0)
 		*out_reason = g_strdup("gvisor, because the configuration says so");
-	else if (microvm_works(config, &kvm))
-		*out_reason = g_strdup("gvisor, although KVM works here: the microVM engine is not wired in yet");
 	else
-		*out_reason = g_strdup_printf("gvisor, because the microVM engine cannot be used: %s", kvm ? kvm : "unknown");
+		*out_reason = g_strdup_printf("gvisor, because the microVM engine cannot be used: %s", check.reason);
 	return engine;
 }
 
@@ -130,22 +151,25 @@ static void mark_optional(json_t *checks)
 json_t *vial_doctor(const VialConfig *config)
 {
 	json_t *checks = json_array();
-	g_autofree char *kvm = NULL, *reason = NULL;
-	gboolean has_microvm;
+	g_autofree char *reason = NULL;
+	g_auto(MicrovmCheck) microvm = { 0 };
+	gboolean is_microvm;
 
 	add_check(checks, "root", geteuid() == 0, geteuid() == 0 ? "running as root" : "not running as root",
 	          "sandboxes need root: namespaces and cgroups");
 	check_runsc(checks, config);
 	check_cgroups(checks);
 	check_disk(checks, config);
-	has_microvm = microvm_works(config, &kvm);
-	add_check(checks, "microvm", has_microvm, kvm ? kvm : "usable", "not needed: gVisor is used instead");
+	check_microvm(config, &microvm);
+	add_check(checks, "microvm", microvm.is_fast, microvm.reason, "not needed: gVisor is used instead");
 	mark_optional(checks);
 	check_kernel_file(checks, "ksm", "/sys/kernel/mm/ksm/run", "0",
 	                  "turn kernel same-page merging off: it leaks between tenants what pages they have in common");
 	check_kernel_file(checks, "smt", "/sys/devices/system/cpu/smt/active", "0",
 	                  "for mutually distrusting tenants turn SMT off: sibling threads share caches");
-	reason = g_strdup_printf("gvisor, because %s",
-	                         strcmp(config->engine, "gvisor") == 0 ? "the configuration says so" : kvm ? kvm : "of the configuration");
-	return json_pack("{s:o, s:{s:s, s:s}, s:s}", "checks", checks, "engine", "chosen", "gvisor", "reason", reason, "version", VIAL_VERSION);
+	is_microvm = strcmp(config->engine, "microvm") == 0 || (strcmp(config->engine, "auto") == 0 && microvm.is_fast);
+	reason = g_strdup_printf("%s, because %s", is_microvm ? "microvm" : "gvisor",
+	                         strcmp(config->engine, "auto") == 0 ? microvm.reason : "the configuration says so");
+	return json_pack("{s:o, s:{s:s, s:s}, s:s}", "checks", checks, "engine", "chosen", is_microvm ? "microvm" : "gvisor", "reason", reason,
+	                 "version", VIAL_VERSION);
 }

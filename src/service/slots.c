@@ -96,6 +96,29 @@ gboolean vial_slots_acquire(VialSlots *slots, const char *host_id, const char **
 	return TRUE;
 }
 
+const VialGuestNet *vial_slots_guest_net(void)
+{
+	static const VialGuestNet net = {
+		.mac = VIAL_NET_GUEST_MAC,
+		.v4 = VIAL_NET_GUEST_V4 "/" G_STRINGIFY(VIAL_NET_PREFIX_V4),
+		.gateway_v4 = VIAL_NET_GATEWAY_V4,
+		.v6 = VIAL_NET_GUEST_V6 "/" G_STRINGIFY(VIAL_NET_PREFIX_V6),
+		.gateway_v6 = VIAL_NET_GATEWAY_V6,
+	};
+
+	return &net;
+}
+
+int vial_slots_open_tap(VialSlots *slots, const char *host_id, GError **error)
+{
+	VialNetSlot *slot = vial_slots_find(slots, host_id);
+
+	if (slot)
+		return vial_net_slot_open_tap(slot, error);
+	vial_fail(error, VIAL_ERROR_INTERNAL, "the sandbox has no network slot");
+	return -1;
+}
+
 gboolean vial_slots_adopt(VialSlots *slots, const char *host_id, const char *name, json_t *network)
 {
 	g_autoptr(VialNetPolicy) policy = vial_net_policy_parse(network, NULL);

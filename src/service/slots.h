@@ -7,6 +7,7 @@
 
 #include <jansson.h>
 
+#include "engine/engine.h"
 #include "net/net.h"
 #include "util/config.h"
 
@@ -20,6 +21,10 @@ VialNet *vial_slots_net(VialSlots *slots);
 
 /* A closed slot for this host process; *out_netns is borrowed until its release. */
 gboolean vial_slots_acquire(VialSlots *slots, const char *host_id, const char **out_netns, GError **error);
+/* What the guest calls itself in its slot. Static. */
+const VialGuestNet *vial_slots_guest_net(void);
+/* For a guest whose network is a TAP: a new one into its slot. -1 and an error on failure; the caller's. */
+int vial_slots_open_tap(VialSlots *slots, const char *host_id, GError **error);
 gboolean vial_slots_adopt(VialSlots *slots, const char *host_id, const char *name, json_t *network);
 void vial_slots_release(VialSlots *slots, const char *host_id);
 VialNetSlot *vial_slots_find(VialSlots *slots, const char *host_id);

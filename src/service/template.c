@@ -59,9 +59,10 @@ static char *checkpoint_key(VialApp *app, const VialTemplate *template, const ch
 {
 	/* CPU features decide whether a checkpoint can be restored: programs have seen them. */
 	const char *cpu = vial_manifests_cpu(app->manifests);
-	g_autofree char *all = g_strdup_printf("%s|%s|%s|%s|%s|%" G_GINT64_FORMAT "|%s", template->image_hash, runtime_hash,
+	/* Its size too: a virtual machine is restored with the one it had. */
+	g_autofree char *all = g_strdup_printf("%s|%s|%s|%s|%s|%" G_GINT64_FORMAT "|%" G_GINT64_FORMAT "|%g|%s", template->image_hash, runtime_hash,
 	                                       app->engine->ops->name, app->engine->ops->version(app->engine), cpu,
-	                                       template->limits.disk_mb, VIAL_VERSION);
+	                                       template->limits.disk_mb, template->limits.memory_mb, template->limits.cpu, VIAL_VERSION);
 	g_autofree char *sum = g_compute_checksum_for_string(G_CHECKSUM_SHA256, all, -1);
 
 	return g_strndup(sum, KEY_LENGTH);

@@ -39,6 +39,7 @@ typedef struct VialConfig {
 	gint64 max_ttl_seconds; /* 0: no limit */
 	gint64 default_idle_seconds;
 	gint64 call_log_days;
+	gint64 time_scale; /* how many times longer than usual guests are waited for */
 
 	/* messages */
 	char *log_level;

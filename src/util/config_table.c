@@ -57,6 +57,9 @@ const VialSetting vial_settings[] = {
 	{ .name = "call_log_days", .type = VIAL_SETTING_NUMBER, .offset = AT(call_log_days), .initial = "30", .max = 36500,
 	  .help = "how long the record of calls is kept; 0 is for ever" },
 
+	{ .name = "time_scale", .type = VIAL_SETTING_NUMBER, .offset = AT(time_scale), .initial = "1", .min = 1, .max = 100,
+	  .help = "how many times longer than usual to wait for guests, on emulated or overloaded machines" },
+
 	{ .name = "log_level", .type = VIAL_SETTING_CHOICE, .offset = AT(log_level), .initial = "info", .choices = levels,
 	  .help = "how much to say on standard error" },
 	{ .name = "log_format", .type = VIAL_SETTING_CHOICE, .offset = AT(log_format), .initial = "text", .choices = formats,

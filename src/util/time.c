@@ -3,6 +3,26 @@
 
 #include <time.h>
 
+static guint scale = 1;
+
+void
+vial_time_set_scale(guint wanted)
+{
+	scale = MAX(wanted, 1);
+}
+
+guint
+vial_time_scale(void)
+{
+	return scale;
+}
+
+guint
+vial_time_patience_ms(guint usual_ms)
+{
+	return usual_ms * scale;
+}
+
 gint64
 vial_time_now_ms(void)
 {

@@ -7,6 +7,14 @@
 gint64 vial_time_now_ms(void);       /* since the epoch */
 gint64 vial_time_monotonic_ms(void); /* since some start */
 
+/*
+ * How long to wait for a guest or its host process: `usual_ms`, or as many times longer as the setting time_scale says (for emulated
+ * and overloaded machines). The scale is set once, at start.
+ */
+void vial_time_set_scale(guint scale);
+guint vial_time_scale(void);
+guint vial_time_patience_ms(guint usual_ms);
+
 /* "2025-01-31T23:59:59.123Z". format() allocates. */
 #define VIAL_TIME_TEXT_SIZE 32
 void vial_time_fill(char out[VIAL_TIME_TEXT_SIZE], gint64 time_ms);

@@ -167,6 +167,11 @@ class Machine:
             return dict(line.rstrip("\n").split(":\t", 1) for line in file if ":\t" in line)
 
 
+def expect(condition, message):
+    if not condition:
+        raise AssertionError(message)
+
+
 def is_alive(pid):
     try:
         with open(f"/proc/{pid}/stat") as file:
@@ -175,9 +180,8 @@ def is_alive(pid):
         return False
 
 
-def run(lab, tests, only=None, deadline=None):
+def run(lab, tests, state, only=None):
     passed = failed = 0
-    state = {}
     for test in tests:
         name = test.__name__.removeprefix("test_").replace("_", " ")
         if only and only not in test.__name__:

@@ -57,6 +57,26 @@ static void load_modules(void)
 	}
 }
 
+/* A tree or build folder below /tmp is hidden by the scratch space there, and put back. One path per line. */
+static void keep_trees(void)
+{
+	FILE *list = fopen("/keep", "r");
+	char line[1024], from[1100], to[1100];
+
+	while (list && fgets(line, sizeof(line), list)) {
+		line[strcspn(line, "\n")] = 0;
+		snprintf(from, sizeof(from), "/host%s", line);
+		snprintf(to, sizeof(to), "/root%s", line);
+		for (char *slash = strchr(to + strlen("/root/tmp/"), '/'); slash; slash = strchr(slash + 1, '/')) {
+			*slash = 0;
+			mkdir(to, 0755);
+			*slash = '/';
+		}
+		mkdir(to, 0755);
+		must(mount(from, to, NULL, MS_BIND, NULL), "put the tree back");
+	}
+}
+
 static void mount_all(void)
 {
 	mkdir("/host", 0755);
@@ -70,7 +90,9 @@ static void mount_all(void)
 	must(mount("devtmpfs", "/root/dev", "devtmpfs", 0, NULL), "mount /dev");
 	must(mount("proc", "/root/proc", "proc", 0, NULL), "mount /proc");
 	must(mount("sysfs", "/root/sys", "sysfs", 0, NULL), "mount /sys");
-	must(mount("tmpfs", "/root/tmp", "tmpfs", 0, "mode=1777,size=70%"), "mount /tmp");
+	must(mount("/dev/vda", "/root/tmp", "ext4", MS_NOATIME, "nobarrier"), "mount /tmp");
+	chmod("/root/tmp", 01777);
+	keep_trees();
 	must(mount("tmpfs", "/root/run", "tmpfs", 0, "mode=755"), "mount /run");
 	mkdir("/root/dev/shm", 01777);
 	mount("tmpfs", "/root/dev/shm", "tmpfs", 0, "mode=1777");

@@ -17,7 +17,8 @@ import sys
 import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from harness import COMMAND_LINE, Lab, Machine, is_alive, run  # noqa: E402
+import service  # noqa: E402
+from harness import COMMAND_LINE, Lab, Machine, expect, is_alive, run  # noqa: E402
 from wire import Connection, Gone, Vmm  # noqa: E402
 
 
@@ -39,11 +40,6 @@ def identity(machine):
 def all_differ(machines):
     for values in zip(*(identity(machine) for machine in machines)):
         expect(len(set(values)) == len(values), values)
-
-
-def expect(condition, message):
-    if not condition:
-        raise AssertionError(message)
 
 
 def test_probe_says_usable(lab, state):
@@ -390,12 +386,23 @@ def test_a_hostile_guest_does_not_hurt_the_monitor(lab, state):
 
 def main():
     parser = argparse.ArgumentParser()
-    for name in ("build", "kernel", "root-disk", "vial-disk"):
+    for name in ("build", "data", "kernel", "root-disk", "vial-disk"):
         parser.add_argument("--" + name, required=True)
     parser.add_argument("--only")
+    parser.add_argument("--part", choices=("monitor", "service", "figures"), help="only vial-vmm itself, only what goes through viald, or only what is measured")
     lab = Lab(parser.parse_args())
-    tests = [value for name, value in globals().items() if name.startswith("test_")]
-    passed, failed = run(lab, tests, lab.args.only)
+    monitor = [value for name, value in globals().items() if name.startswith("test_")]
+    figures = [test_cold_boot_reaches_the_agent, test_the_monitor_is_jailed, test_restore_and_fork_are_much_faster_than_a_boot]
+    tests = {"monitor": monitor, "service": service.TESTS, "figures": figures, None: monitor + service.TESTS}[lab.args.part]
+    state = {}
+    passed, failed = run(lab, tests, state, lab.args.only)
+    if "environment" in state and not lab.args.only:
+        try:
+            more = service.run_api_suite(lab, state)
+        except Exception as error:  # it counts as one that failed
+            print(f"FAIL the API suite: {error!r}")
+            more = (0, 1)
+        passed, failed = passed + more[0], failed + more[1]
     print("figures " + json.dumps({"environment": "QEMU TCG with emulated SVM", **lab.figures}))
     print(f"{passed} passed, {failed} failed", flush=True)
     os._exit(1 if failed else 0)

@@ -104,7 +104,7 @@ static void a_snapshot_is_restored_twice(void)
 /* In a child: go on from the parent's instant, count, and fork again down to `depth` 0. The exit status tells. */
 static void live_as_child(struct vial_state_writer *state, uint64_t saved, int depth)
 {
-	struct vial_fork_child ends = { -1, { -1 }, -1 };
+	struct vial_fork_child ends = { -1, { -1 }, -1, -1 };
 	pid_t pid = 0;
 
 	for (; pid == 0; depth--) {

@@ -12,6 +12,7 @@
 #include <net/if.h>
 #include <net/route.h>
 #include <netinet/in.h>
+#include <linux/ipv6.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -197,6 +198,33 @@ static void configure_network(void)
 	close(fd);
 }
 
+/* VIAL_IP6 and VIAL_GATEWAY6 likewise. Nobody else is on that wire, so there is no other user of the address to listen for. */
+static void configure_network6(void)
+{
+	char *ip = getenv("VIAL_IP6"), *slash = ip ? strchr(ip, '/') : NULL;
+	const char *gateway = getenv("VIAL_GATEWAY6");
+	struct ifreq interface = { .ifr_name = "eth0" };
+	struct in6_ifreq request = { .ifr6_prefixlen = 64 };
+	struct in6_rtmsg route = { .rtmsg_flags = RTF_UP | RTF_GATEWAY, .rtmsg_metric = 1 };
+	int fd = socket(AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	int no_dad = open("/proc/sys/net/ipv6/conf/eth0/accept_dad", O_WRONLY | O_CLOEXEC);
+
+	if (no_dad >= 0) {
+		(void)!write(no_dad, "0", 1);
+		close(no_dad);
+	}
+	if (!slash || fd < 0 || ioctl(fd, SIOCGIFINDEX, &interface) < 0)
+		return;
+	*slash = '\0';
+	request.ifr6_prefixlen = (uint32_t)atoi(slash + 1);
+	request.ifr6_ifindex = route.rtmsg_ifindex = interface.ifr_ifindex;
+	if (inet_pton(AF_INET6, ip, &request.ifr6_addr) == 1)
+		ioctl(fd, SIOCSIFADDR, &request);
+	if (gateway && inet_pton(AF_INET6, gateway, &route.rtmsg_gateway) == 1)
+		ioctl(fd, SIOCADDRT, &route);
+	close(fd);
+}
+
 /* 0 and 1 are the wire, 2 the kernel's console where there is one. */
 static void connect_wire(void)
 {
@@ -233,6 +261,7 @@ int main(void)
 	enter_root();
 	raise_loopback();
 	configure_network();
+	configure_network6();
 	connect_wire();
 	execve(AGENT, argv, envp);
 	fail("start the agent");

@@ -6,6 +6,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "../files.h"
+
 enum {
 	REG_MAGIC = 0x00,
 	REG_VERSION = 0x04,
@@ -94,11 +96,8 @@ void vial_virtio_close(struct vial_virtio *device)
 {
 	if (device->ops && device->ops->close)
 		device->ops->close(device);
-	if (device->interrupt_fd >= 0)
-		close(device->interrupt_fd);
-	if (device->notify_fd >= 0)
-		close(device->notify_fd);
-	device->interrupt_fd = device->notify_fd = -1;
+	vial_file_close(&device->interrupt_fd);
+	vial_file_close(&device->notify_fd);
 }
 
 bool vial_virtio_has(const struct vial_virtio *device, uint64_t feature)
@@ -113,12 +112,9 @@ bool vial_virtio_is_running(const struct vial_virtio *device)
 
 static void interrupt(struct vial_virtio *device, unsigned reason)
 {
-	uint64_t one = 1;
-
 	atomic_fetch_or(&device->interrupt_status, reason);
 	atomic_fetch_add(&device->interrupts, 1);
-	if (device->interrupt_fd >= 0)
-		(void)!write(device->interrupt_fd, &one, sizeof(one));
+	vial_file_post(device->interrupt_fd);
 }
 
 void vial_virtio_config_changed(struct vial_virtio *device)
@@ -227,10 +223,7 @@ static void write_queue_register(struct vial_virtio *device, uint32_t offset, ui
 
 static void wake_device_thread(struct vial_virtio *device)
 {
-	uint64_t one = 1;
-
-	if (device->notify_fd >= 0)
-		(void)!write(device->notify_fd, &one, sizeof(one));
+	vial_file_post(device->notify_fd);
 }
 
 static void write_status(struct vial_virtio *device, uint32_t value)

@@ -12,6 +12,8 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include "../files.h"
+
 #define F_CSUM (1ull << 0)
 #define F_MAC (1ull << 5)
 #define F_HOST_TSO4 (1ull << 11)
@@ -141,9 +143,7 @@ static void close_net(struct vial_virtio *device)
 {
 	struct vial_net *net = device->self;
 
-	if (net->tap_fd >= 0)
-		close(net->tap_fd);
-	net->tap_fd = -1;
+	vial_file_close(&net->tap_fd);
 }
 
 static const struct vial_virtio_ops ops = {

@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The configuration of one microVM, docs/microvm.md's vmm.json. Everything but the size and the user is the same for every sandbox of a
+ * template, because a snapshot is restored only into a machine of the same shape.
+ */
+#include <math.h>
+
+#include "engine/microvm_private.h"
+
+#define MAX_VCPUS 8
+/* What the guest's kernel takes for itself, so that programs find about memory_mb: its image, and a 64th for its page tables of pages. */
+#define KERNEL_MB 40
+/* Users of our own for the monitors, far above anybody's: which one, the sandbox's id says. */
+#define FIRST_UID 0x70000000u
+#define UID_MASK 0x0fffffffu
+
+/*
+ * No legacy hardware to look for, reboot instead of hanging when it panics (the monitor reports it), the paravirtual clock. Mitigations are off
+ * inside: a guest has one tenant, and what keeps tenants apart is the host's.
+ */
+#define COMMAND_LINE                                                                                                                \
+	"quiet reboot=k panic=-1 clocksource=kvm-clock random.trust_cpu=on pci=off 8250.nr_uarts=0 no_timer_check cryptomgr.notests " \
+	"mitigations=off"
+
+VialMachineSize vial_microvm_size(const VialLimits *limits)
+{
+	gint64 memory_mb = limits->memory_mb + limits->memory_mb / 64 + KERNEL_MB;
+
+	return (VialMachineSize){
+		.vcpus = (guint)CLAMP(ceil(limits->cpu), 1, MAX_VCPUS),
+		.memory_mb = (guint)((memory_mb + 1) / 2 * 2),
+	};
+}
+
+static char *command_line(const VialGuestNet *net)
+{
+	if (!net)
+		return g_strdup(COMMAND_LINE);
+	return g_strdup_printf(COMMAND_LINE " VIAL_IP=%s VIAL_GATEWAY=%s VIAL_IP6=%s VIAL_GATEWAY6=%s", net->v4, net->gateway_v4, net->v6,
+	                       net->gateway_v6);
+}
+
+json_t *vial_microvm_config(const VialLaunch *launch, const char *kernel, const char *root_disk, const char *runtime_disk)
+{
+	VialMachineSize size = vial_microvm_size(&launch->limits);
+	g_autofree char *line = command_line(launch->netns ? launch->net : NULL);
+	g_autofree char *image = g_build_filename(kernel, "vmlinux", NULL), *initrd = g_build_filename(kernel, "initrd", NULL);
+	json_int_t uid = FIRST_UID + (g_str_hash(launch->id) & UID_MASK);
+	json_t *config = json_pack("{s:s, s:s, s:s, s:i, s:i, s:[{s:s, s:b, s:I, s:s}, {s:s, s:s}], s:s, s:I, s:I}", "kernel", image, "initrd",
+	                           initrd, "command_line", line, "vcpus", (int)size.vcpus, "memory_mb", (int)size.memory_mb, "disks", "image",
+	                           root_disk, "writable", 1, "size_mb", (json_int_t)launch->limits.disk_mb, "serial", "root", "image",
+	                           runtime_disk, "serial", "vial", "overlay_dir", launch->dir, "uid", uid, "gid", uid);
+
+	if (launch->netns && launch->net)
+		json_object_set_new(config, "net", json_pack("{s:s}", "mac", launch->net->mac));
+	return config;
+}
