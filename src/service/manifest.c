@@ -3,30 +3,24 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <gnutls/crypto.h>
-#include <gnutls/gnutls.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "service/filemac.h"
 #include "util/error.h"
 #include "util/fault.h"
 #include "util/fd.h"
 #include "util/hash.h"
 #include "util/json.h"
 
-#define MANIFEST_VERSION 2
+#define MANIFEST_VERSION 3
 #define MANIFEST_NAME "manifest.json"
 #define MAX_MANIFEST_BYTES (1024 * 1024)
 #define KEY_BYTES 32
 /* Files up to this size are checked before anything is loaded; only memory pages are larger. */
 #define QUICK_BYTES (16LL * 1024 * 1024)
-/* Large files are hashed in pieces on two threads; the pieces' hashes are hashed again. */
-#define PIECE_BYTES (8LL * 1024 * 1024)
-/* Memory and disks of microVMs are mostly holes: of a piece only the blocks that are not zero are hashed, with their places. */
-#define BLOCK_BYTES 4096
 
 struct VialManifests {
 	guint8 key[KEY_BYTES];
@@ -120,126 +114,16 @@ static const guint8 *key_of(const VialManifests *manifests, const char *dir)
 	return strcmp(parent, manifests->shared_dir) == 0 ? manifests->shared_key : manifests->key;
 }
 
-/* Hashing */
+/* Sums of files */
 
-typedef struct {
-	int fd;
-	const guint8 *bytes;
-	gint64 size;
-	guint8 *digests;
-	gint next; /* atomic: the piece to take */
-	gint count;
-} Pieces;
-
-static gboolean is_zero(const guint8 *bytes, gint64 size)
+static char *sum_file(const VialManifests *manifests, const char *dir, int dir_fd, const char *salt, const char *name, GError **error)
 {
-	/* The first words tell it of nearly every block. */
-	return bytes[0] == 0 && memcmp(bytes, bytes + 1, (size_t)size - 1) == 0;
-}
+	g_autofree char *label = g_strdup_printf("vial snapshot file\n%s\n%s", salt, name);
+	guint8 key[VIAL_SHA256_BYTES];
 
-/* Where data begins at or behind `at`, and where it ends; a file system that does not know has data everywhere. */
-static gint64 data_begin(int fd, gint64 at, gint64 end)
-{
-	gint64 found = lseek(fd, at, SEEK_DATA);
-
-	return found >= 0 ? MIN(found, end) : errno == ENXIO ? end : at;
-}
-
-static gint64 data_end(int fd, gint64 at, gint64 end)
-{
-	gint64 found = lseek(fd, at, SEEK_HOLE);
-
-	return found > at ? MIN(found, end) : end;
-}
-
-static void feed(gnutls_hash_hd_t hash, const guint8 *bytes, gint64 start, gint64 end)
-{
-	guint64 place[2] = { GUINT64_TO_LE((guint64)start), GUINT64_TO_LE((guint64)(end - start)) };
-
-	if (end <= start)
-		return;
-	gnutls_hash(hash, place, sizeof place);
-	gnutls_hash(hash, bytes + start, (size_t)(end - start));
-}
-
-/*
- * Feeds the longest runs of blocks that are not zero, each behind its place and length. Holes are not even read, but count no other
- * than zeros: a copy that fills them has the same hash.
- */
-static void hash_piece(const Pieces *pieces, gint64 start, gint64 end, guint8 *out_digest)
-{
-	gint64 at = start, run = start, run_end = start;
-	gnutls_hash_hd_t hash;
-
-	if (gnutls_hash_init(&hash, GNUTLS_DIG_SHA256) < 0)
-		g_error("there is no SHA-256");
-	while (at < end) {
-		gint64 data = data_begin(pieces->fd, at, end), limit = data < end ? data_end(pieces->fd, data, end) : end;
-
-		at = MAX(at, data / BLOCK_BYTES * BLOCK_BYTES);
-		madvise((void *)(pieces->bytes + at), (size_t)(limit - at), MADV_POPULATE_READ);
-		for (; at < limit && data < end; at += BLOCK_BYTES) {
-			gint64 size = MIN(BLOCK_BYTES, end - at);
-
-			if (is_zero(pieces->bytes + at, size))
-				continue;
-			if (at != run_end) {
-				feed(hash, pieces->bytes, run, run_end);
-				run = at;
-			}
-			run_end = at + size;
-		}
-		if (data >= end)
-			break;
-	}
-	feed(hash, pieces->bytes, run, run_end);
-	gnutls_hash_deinit(hash, out_digest);
-}
-
-static gpointer hash_pieces(gpointer data)
-{
-	Pieces *pieces = data;
-	gint index;
-
-	while ((index = g_atomic_int_add(&pieces->next, 1)) < pieces->count) {
-		gint64 offset = index * PIECE_BYTES;
-
-		hash_piece(pieces, offset, MIN(offset + PIECE_BYTES, pieces->size), pieces->digests + (gsize)index * VIAL_SHA256_BYTES);
-	}
-	return NULL;
-}
-
-static char *hash_file(int dir_fd, const char *name, GError **error)
-{
-	vial_autofd int fd = openat(dir_fd, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
-	guint8 sum[VIAL_SHA256_BYTES];
-	Pieces pieces = { .fd = fd };
-	struct stat info;
-	GThread *other;
-	void *mapped;
-
-	if (fd < 0 || fstat(fd, &info) < 0 || !S_ISREG(info.st_mode)) {
-		vial_fail(error, VIAL_ERROR_INTERNAL, "cannot read %s of the snapshot: %s", name, g_strerror(errno));
-		return NULL;
-	}
-	pieces.size = info.st_size;
-	pieces.count = (gint)((pieces.size + PIECE_BYTES - 1) / PIECE_BYTES);
-	mapped = info.st_size > 0 ? mmap(NULL, (size_t)info.st_size, PROT_READ, MAP_SHARED, fd, 0) : NULL;
-	if (mapped == MAP_FAILED) {
-		vial_fail(error, VIAL_ERROR_INTERNAL, "cannot map %s of the snapshot: %s", name, g_strerror(errno));
-		return NULL;
-	}
-	pieces.bytes = mapped;
-	pieces.digests = g_malloc0((gsize)pieces.count * VIAL_SHA256_BYTES + 1);
-	other = pieces.count > 1 ? g_thread_new("hash", hash_pieces, &pieces) : NULL;
-	hash_pieces(&pieces);
-	if (other)
-		g_thread_join(other);
-	gnutls_hash_fast(GNUTLS_DIG_SHA256, pieces.digests, (size_t)pieces.count * VIAL_SHA256_BYTES, sum);
-	g_free(pieces.digests);
-	if (mapped)
-		munmap(mapped, (size_t)info.st_size);
-	return vial_hex_encode(sum, sizeof sum);
+	G_STATIC_ASSERT(sizeof key >= VIAL_FILE_MAC_KEY_BYTES);
+	vial_hmac_sha256(key_of(manifests, dir), KEY_BYTES, label, strlen(label), key);
+	return vial_file_mac(dir_fd, name, key, error);
 }
 
 /* What must stay the same for a folder to need no second hashing. */
@@ -330,14 +214,14 @@ static gpointer flush_folder(gpointer data)
 	return NULL;
 }
 
-static json_t *hash_folder(const char *dir, int dir_fd, GError **error)
+static json_t *sum_folder(const VialManifests *manifests, const char *dir, int dir_fd, const char *salt, GError **error)
 {
 	g_autoptr(GDir) listing = g_dir_open(dir, 0, NULL);
 	g_autoptr(json_t) files = json_object();
 	const char *name;
 
 	while (listing && (name = g_dir_read_name(listing))) {
-		g_autofree char *sum = hash_file(dir_fd, name, error);
+		g_autofree char *sum = sum_file(manifests, dir, dir_fd, salt, name, error);
 		struct stat info;
 
 		if (!sum)
@@ -346,16 +230,16 @@ static json_t *hash_folder(const char *dir, int dir_fd, GError **error)
 			vial_fail(error, VIAL_ERROR_INTERNAL, "cannot read %s of the snapshot: %s", name, g_strerror(errno));
 			return NULL;
 		}
-		json_object_set_new(files, name, json_pack("{s:I, s:s}", "size_bytes", (json_int_t)info.st_size, "sha256", sum));
+		json_object_set_new(files, name, json_pack("{s:I, s:s}", "size_bytes", (json_int_t)info.st_size, "mac", sum));
 	}
 	return g_steal_pointer(&files);
 }
 
-static json_t *flush_and_hash(const char *dir, int dir_fd, GError **error)
+static json_t *flush_and_sum(const VialManifests *manifests, const char *dir, int dir_fd, const char *salt, GError **error)
 {
 	Flush flush = { .dir = dir, .dir_fd = dir_fd };
 	GThread *flusher = g_thread_new("flush", flush_folder, &flush);
-	json_t *files = hash_folder(dir, dir_fd, error);
+	json_t *files = sum_folder(manifests, dir, dir_fd, salt, error);
 
 	g_thread_join(flusher);
 	if (files && flush.error) {
@@ -367,22 +251,33 @@ static json_t *flush_and_hash(const char *dir, int dir_fd, GError **error)
 	return files;
 }
 
+static char *new_salt(void)
+{
+	guint8 bytes[16];
+
+	if (getrandom(bytes, sizeof bytes, 0) != sizeof bytes)
+		g_error("getrandom failed");
+	return vial_hex_encode(bytes, sizeof bytes);
+}
+
 gboolean vial_manifest_seal(VialManifests *manifests, const char *dir, json_t *facts, GError **error)
 {
 	vial_autofd int dir_fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	g_autoptr(json_t) body = json_deep_copy(facts);
 	g_autoptr(json_t) files = NULL, whole = NULL;
-	g_autofree char *mac = NULL, *text = NULL;
+	g_autofree char *salt = NULL, *mac = NULL, *text = NULL;
 
 	if (dir_fd < 0)
 		return vial_fail(error, VIAL_ERROR_INTERNAL, "cannot open the snapshot's folder: %s", g_strerror(errno));
-	files = flush_and_hash(dir, dir_fd, error);
+	salt = new_salt();
+	files = flush_and_sum(manifests, dir, dir_fd, salt, error);
 	if (!files)
 		return FALSE;
 	json_object_set_new(body, "version", json_integer(MANIFEST_VERSION));
 	json_object_set_new(body, "engine", json_string(manifests->engine));
 	json_object_set_new(body, "engine_version", json_string(manifests->engine_version));
 	json_object_set_new(body, "cpu_features", json_string(manifests->cpu));
+	json_object_set_new(body, "salt", json_string(salt));
 	json_object_set(body, "files", files);
 	mac = authenticate(manifests, dir, body);
 	whole = json_pack("{s:O, s:s}", "snapshot", body, "hmac", mac);
@@ -444,14 +339,17 @@ static json_t *load_manifest(VialManifests *manifests, const char *dir, int dir_
 }
 
 /* Checks the files on one side of QUICK_BYTES against the manifest. */
-static gboolean check_files(int dir_fd, json_t *files, gboolean large, GError **error)
+static gboolean check_files(const VialManifests *manifests, const char *dir, int dir_fd, json_t *body, gboolean large, GError **error)
 {
+	const char *salt = json_string_value(json_object_get(body, "salt"));
+	json_t *files = json_object_get(body, "files"), *file;
 	const char *name;
-	json_t *file;
 
+	if (!salt)
+		return vial_fail(error, VIAL_ERROR_CONFLICT, "the snapshot's manifest is incomplete");
 	json_object_foreach (files, name, file) {
 		gint64 size = json_integer_value(json_object_get(file, "size_bytes"));
-		const char *expected = json_string_value(json_object_get(file, "sha256"));
+		const char *expected = json_string_value(json_object_get(file, "mac"));
 		g_autofree char *sum = NULL;
 		struct stat info;
 
@@ -459,7 +357,7 @@ static gboolean check_files(int dir_fd, json_t *files, gboolean large, GError **
 			return vial_fail(error, VIAL_ERROR_CONFLICT, "the snapshot is damaged: %s is missing or has another size", name);
 		if ((size > QUICK_BYTES) != large)
 			continue;
-		sum = hash_file(dir_fd, name, error);
+		sum = sum_file(manifests, dir, dir_fd, salt, name, error);
 		if (!sum)
 			return FALSE;
 		if (g_strcmp0(sum, expected) != 0)
@@ -481,7 +379,7 @@ gboolean vial_manifest_check(VialManifests *manifests, const char *dir, gboolean
 		return FALSE;
 	files = json_object_get(body, "files");
 	*out_needs_deep = !is_remembered(manifests, dir_fd, files, dir);
-	if (*out_needs_deep && !check_files(dir_fd, files, FALSE, error))
+	if (*out_needs_deep && !check_files(manifests, dir, dir_fd, body, FALSE, error))
 		return FALSE;
 	if (out_facts)
 		*out_facts = g_steal_pointer(&body);
@@ -503,7 +401,7 @@ gboolean vial_manifest_check_deep(VialManifests *manifests, const char *dir, GEr
 	files = json_object_get(body, "files");
 	/* Taken before hashing: a change in between makes the next check hash again. */
 	identity = folder_identity(dir_fd, files);
-	if (!check_files(dir_fd, files, TRUE, error))
+	if (!check_files(manifests, dir, dir_fd, body, TRUE, error))
 		return FALSE;
 	remember(manifests, dir, g_steal_pointer(&identity));
 	return TRUE;
