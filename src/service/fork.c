@@ -177,6 +177,7 @@ static void on_frozen(const GError *error, gpointer data)
 {
 	Fork *fork = data;
 
+	vial_pool_expect(fork->parent->app->pool, NULL, 0);
 	if (error)
 		return fork_end(fork, error);
 	fork->pending = fork->n_children + 1;
@@ -327,10 +328,12 @@ void vial_fork(VialSandbox *parent, guint n_children, json_t *metadata, VialFork
 	g_ptr_array_set_size(fork->errors, (int)n_children);
 	fork->done = done;
 	fork->data = data;
-	if (parent->app->engine->ops->add_child)
+	if (parent->app->engine->ops->add_child) {
 		fork_directly(fork);
-	else
+	} else {
+		vial_pool_expect(parent->app->pool, parent->template_name, n_children);
 		vial_freeze(parent, fork->image, FALSE, on_frozen, fork);
+	}
 }
 
 /* Promoting */
