@@ -61,9 +61,9 @@ static gboolean write_json(const char *dir, const char *name, json_t *document, 
 static gboolean write_bundle(Gvisor *gvisor, const VialLaunch *launch, GError **error)
 {
 	g_autofree char *cgroup_path = vial_cgroups_path(gvisor->cgroups, launch->id);
-	json_t *shim = json_pack("{s:s, s:s, s:s, s:s, s:s, s:s*}", "id", launch->id, "runsc", gvisor->runsc, "runsc_root",
+	json_t *shim = json_pack("{s:s, s:s, s:s, s:s, s:s, s:s*, s:[s, s]}", "id", launch->id, "runsc", gvisor->runsc, "runsc_root",
 	                         gvisor->runsc_root, "bundle", launch->dir, "network", launch->netns ? "sandbox" : "none", "netns",
-	                         launch->netns);
+	                         launch->netns, "read_only", launch->rootfs, launch->runtime_dir);
 
 	return write_json(launch->dir, "config.json", vial_gvisor_spec(launch, cgroup_path), error) &&
 	       write_json(launch->dir, "shim.json", shim, error);
