@@ -60,11 +60,30 @@ static int enter_network(const char *netns)
 {
 	int fd = open(netns, O_RDONLY | O_CLOEXEC);
 
-	if (fd < 0 || setns(fd, CLONE_NEWNET) < 0 || unshare(CLONE_NEWNS) < 0)
+	if (fd < 0 || setns(fd, CLONE_NEWNET) < 0)
 		return -errno;
 	close(fd);
-	if (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0 || mount("none", "/proc/sys/net/core", "tmpfs", 0, NULL) < 0)
-		return -errno;
+	return mount("none", "/proc/sys/net/core", "tmpfs", 0, NULL) < 0 ? -errno : 0;
+}
+
+/*
+ * What all sandboxes of a template share must be read-only here, in the host's kernel. runsc's own "ro" is not enough: it
+ * binds with MS_RDONLY in one call, which Linux ignores, and its kernel truncates a file on a read-only mount that is opened
+ * with O_TRUNC (runsc 20240729), so that root in one guest could empty the agent of all.
+ */
+static int make_read_only(const json_t *paths)
+{
+	size_t index;
+	json_t *item;
+
+	json_array_foreach((json_t *)paths, index, item)
+	{
+		const char *path = json_string_value(item);
+
+		if (!path || mount(path, path, NULL, MS_BIND, NULL) < 0 ||
+		    mount(NULL, path, NULL, MS_BIND | MS_REMOUNT | MS_RDONLY, NULL) < 0)
+			return path ? -errno : -EINVAL;
+	}
 	return 0;
 }
 
@@ -80,6 +99,10 @@ static void exec_runsc(struct shim *shim, char **arguments)
 	dup2(shim->guest_fds[2], STDERR_FILENO);
 	sigemptyset(&none);
 	sigprocmask(SIG_SETMASK, &none, NULL);
+	if (unshare(CLONE_NEWNS) < 0 || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0 || make_read_only(shim->read_only) < 0) {
+		dprintf(STDERR_FILENO, "cannot make the guest's files read-only: %s\n", strerror(errno));
+		_exit(126);
+	}
 	if (shim->netns && enter_network(shim->netns) < 0) {
 		dprintf(STDERR_FILENO, "cannot enter the network namespace: %s\n", strerror(errno));
 		_exit(126);

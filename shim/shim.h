@@ -46,6 +46,7 @@ struct shim {
 	char *bundle;
 	char *network; /* none, or sandbox */
 	char *netns;   /* NULL, or the network namespace to start runsc in */
+	json_t *read_only; /* paths that nothing started here may write to */
 
 	enum shim_state state;
 	pid_t sandbox_pid;

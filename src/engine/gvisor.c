@@ -48,9 +48,9 @@ static const char *gvisor_host_program(VialEngine *engine)
 static gboolean write_bundle(Gvisor *gvisor, const VialLaunch *launch, GError **error)
 {
 	g_autofree char *cgroup_path = vial_cgroups_path(gvisor->cgroups, launch->id);
-	json_t *shim = json_pack("{s:s, s:s, s:s, s:s, s:s, s:s*}", "id", launch->id, "runsc", gvisor->runsc, "runsc_root",
+	json_t *shim = json_pack("{s:s, s:s, s:s, s:s, s:s, s:s*, s:[s, s]}", "id", launch->id, "runsc", gvisor->runsc, "runsc_root",
 	                         gvisor->runsc_root, "bundle", launch->dir, "network", launch->netns ? "sandbox" : "none", "netns",
-	                         launch->netns);
+	                         launch->netns, "read_only", launch->rootfs, launch->runtime_dir);
 
 	return vial_host_write_json(launch->dir, "config.json", vial_gvisor_spec(launch, cgroup_path), error) &&
 	       vial_host_write_json(launch->dir, "shim.json", shim, error);
