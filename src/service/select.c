@@ -157,17 +157,23 @@ json_t *vial_doctor(const VialConfig *config)
 
 	add_check(checks, "root", geteuid() == 0, geteuid() == 0 ? "running as root" : "not running as root",
 	          "sandboxes need root: namespaces and cgroups");
+	check_microvm(config, &microvm);
+	is_microvm = strcmp(config->engine, "microvm") == 0 || (strcmp(config->engine, "auto") == 0 && microvm.is_fast);
 	check_runsc(checks, config);
+	if (is_microvm)
+		mark_optional(checks);
 	check_cgroups(checks);
 	check_disk(checks, config);
-	check_microvm(config, &microvm);
-	add_check(checks, "microvm", microvm.is_fast, microvm.reason, "not needed: gVisor is used instead");
-	mark_optional(checks);
+	if (is_microvm) {
+		add_check(checks, "microvm", !microvm.problem, microvm.reason, "use engine=gvisor, which needs no KVM");
+	} else {
+		add_check(checks, "microvm", microvm.is_fast, microvm.reason, "not needed: gVisor is used instead");
+		mark_optional(checks);
+	}
 	check_kernel_file(checks, "ksm", "/sys/kernel/mm/ksm/run", "0",
 	                  "turn kernel same-page merging off: it leaks between tenants what pages they have in common");
 	check_kernel_file(checks, "smt", "/sys/devices/system/cpu/smt/active", "0",
 	                  "for mutually distrusting tenants turn SMT off: sibling threads share caches");
-	is_microvm = strcmp(config->engine, "microvm") == 0 || (strcmp(config->engine, "auto") == 0 && microvm.is_fast);
 	reason = g_strdup_printf("%s, because %s", is_microvm ? "microvm" : "gvisor",
 	                         strcmp(config->engine, "auto") == 0 ? microvm.reason : "the configuration says so");
 	return json_pack("{s:o, s:{s:s, s:s}, s:s}", "checks", checks, "engine", "chosen", is_microvm ? "microvm" : "gvisor", "reason", reason,

@@ -201,4 +201,6 @@ def run(lab, tests, state, only=None):
                 if file.endswith(".log") and os.path.getsize(lab.path(file)):
                     with open(lab.path(file), "rb") as log:
                         print(f"  {file}: {log.read()[-400:].decode(errors='replace')}")
+            if "daemon" in state:
+                print(f"  viald: {state['daemon'].log_text()[-2000:]}")
     return passed, failed
