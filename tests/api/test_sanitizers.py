@@ -26,8 +26,12 @@ def sanitized():
     chosen = os.environ.get("VIAL_SANITIZED_BUILD")
     build = Path(chosen or Path(os.environ.get("VIAL_DATA_TEST", "/var/lib/vial-test")) / "build-sanitized")
     if not chosen:
-        if not (build / "build.ninja").exists():
+        # It outlives the checkout it was made for: one of another folder begins again.
+        source = build / "vial-source"
+        if not source.exists() or source.read_text() != str(ROOT):
+            shutil.rmtree(build, ignore_errors=True)
             subprocess.run(["meson", "setup", build, ROOT, "-Db_sanitize=address,undefined", "-Db_lundef=false"], check=True, capture_output=True, timeout=120)
+            source.write_text(str(ROOT))
         subprocess.run(["ninja", "-C", build, "viald", "vial-shim"], check=True, capture_output=True, timeout=900)
     return build
 
