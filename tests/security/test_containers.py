@@ -31,10 +31,46 @@ def canary(daemon):
     return folder
 
 
+# The small image has no mount, umount, insmod, modprobe and setfattr: without them an attempt would fail for want of a tool. An attacker brings his own.
+TOOLS = {
+    "mount": """
+import ctypes, os, sys
+arguments, kind, options, flags, words = sys.argv[1:], None, [], 0, []
+while arguments:
+    word = arguments.pop(0)
+    if word == "-t": kind = arguments.pop(0)
+    elif word == "-o": options = arguments.pop(0).split(",")
+    elif word == "--bind": flags |= 4096
+    else: words.append(word)
+for name, bit in (("ro", 1), ("remount", 32), ("bind", 4096), ("rw", 0)):
+    if name in options: options.remove(name); flags |= bit
+libc = ctypes.CDLL(None, use_errno=True)
+text = lambda value: value.encode() if value else None
+if libc.mount(text(words[0]), words[-1].encode(), text(kind), flags, text(",".join(options))):
+    sys.exit("mount: " + os.strerror(ctypes.get_errno()))
+""",
+    "umount": "import ctypes, sys\nfor path in sys.argv[1:]:\n    if path != '-l': ctypes.CDLL(None).umount2(path.encode(), 2)\n",
+    "insmod": "import ctypes, os, sys\nfd = os.open(sys.argv[1], os.O_RDONLY)\nsys.exit(ctypes.CDLL(None).syscall(313, fd, b'', 0) != 0)\n",
+    # The kernel's own request for a module: a protocol family nobody has loaded.
+    "modprobe": "import ctypes, sys\nlibc = ctypes.CDLL(None)\n[libc.socket(family, 3, 0) for family in range(30, 45)]\nsys.exit(1)\n",
+    "setfattr": "import os, sys\nos.setxattr(sys.argv[5], sys.argv[2], sys.argv[4].encode())\n",
+}
+
+
+def armed(sandbox):
+    for name, source in TOOLS.items():
+        answer = sandbox.ask("PUT", f"/fs?path=/usr/local/bin/{name}&user=root&mode=755", ("#!/usr/bin/python3\n" + source).encode())
+        assert answer.status < 300, answer.body
+    done = as_root(sandbox, "mkdir -p /tmp/there; mount -t tmpfs none /tmp/there && grep /tmp/there /proc/mounts && umount /tmp/there && ! grep /tmp/there /proc/mounts")
+    # It may mount, or is told that it may not: either way the tool works.
+    assert done["exit_code"] == 0 or done["stderr"] == "mount: Operation not permitted\n", done
+    return sandbox
+
+
 @pytest.fixture(scope="module")
 def prisoner(client):
     """Its own: some attempts leave it in no good state."""
-    sandbox = client.create(ttl_seconds=600)
+    sandbox = armed(client.create(ttl_seconds=600))
     yield sandbox
     sandbox.delete()
 
@@ -123,7 +159,7 @@ print("log", buffer.raw[:4096].split(b"\\0")[0].decode(errors="replace"))
 def test_row_18_devices_that_the_engine_would_mount_over_lead_nowhere(daemon, client, canary):
     """runc CVE-2025-31133, -52565 and -52881: /dev/null, /dev/console, /dev/pts and files under /proc replaced by links while the engine sets
     a container up or enters it. Here the engine comes back for every wake, fork and snapshot."""
-    sandbox = client.create(ttl_seconds=600)
+    sandbox = armed(client.create(ttl_seconds=600))
     as_root(sandbox, f"for f in null console ptmx tty full; do rm -f /dev/$f; ln -s {canary}/file /dev/$f; done; umount -l /dev/pts /dev/shm; rm -rf /dev/pts /dev/shm;"
                      f" ln -s {canary} /dev/pts; ln -s {canary} /dev/shm; rm -f /etc/resolv.conf /etc/hosts /etc/hostname; ln -s {canary}/resolv /etc/resolv.conf;"
                      f" ln -s {canary}/file /etc/hosts; ln -s {canary}/file /etc/hostname; ln -s {canary} /workspace/link; true")
@@ -152,13 +188,13 @@ WRITES = {
 
 
 def contents(folder):
-    return {path: (hashlib.sha256(path.read_bytes()).hexdigest(), path.stat()[:6]) for path in sorted(folder.rglob("*")) if path.is_file()}
+    return {path: (hashlib.sha256(path.read_bytes()).hexdigest(), path.stat()[:6], path.stat().st_mtime_ns) for path in sorted(folder.rglob("*")) if path.is_file()}
 
 
 @pytest.mark.parametrize("write", WRITES)
 def test_rows_3_and_18_what_sandboxes_share_is_read_only_on_the_host_side(daemon, client, write):
     """gVisor empties a file of a read-only mount that is opened with O_TRUNC: only the host's kernel may be trusted with "read-only"."""
-    sandbox = client.create(ttl_seconds=600)
+    sandbox = armed(client.create(ttl_seconds=600))
     config = (daemon.data / "sandboxes" / host_id(daemon, sandbox) / "config.json").read_text()
     runtime = Path(re.search(r'"(/[^"]*/runtime-[0-9a-f]+)"', config)[1])
     keep, before = (runtime / "vial-agent").read_bytes(), contents(runtime)
@@ -210,7 +246,7 @@ def test_row_18_there_is_no_plain_container_mode(client, tmp_path, engine):
     assert started.returncode == 1 and "engine" in started.stderr and engine in started.stderr
 
 
-RIGHTS = "grep -E '^(Cap|Seccomp|NoNew)' /proc/self/status; ls /dev | sort; cut -d' ' -f2-4 /proc/mounts | sort; ip -o link 2>/dev/null | cut -d: -f2; id"
+RIGHTS = "grep -E '^(Cap|Seccomp|NoNew)' /proc/self/status; ls /dev | sort; cut -d' ' -f2-4 /proc/mounts | sort; ip -o link 2>/dev/null | cut -d: -f2 | sort; id"
 
 
 def test_row_18_privileged_features_grant_nothing(client, sandbox, canary):
