@@ -79,25 +79,41 @@ typedef struct {
 	gint64 started_ms;
 } Creation;
 
-static void on_booted(VialInstance *instance, const GError *error, gpointer data)
+static void creation_end(Creation *creation, const GError *error)
 {
-	g_autofree Creation *creation = data;
 	VialSandbox *sandbox = creation->sandbox;
 
 	sandbox->transition = NULL;
+	creation->done(error ? NULL : sandbox, error, creation->data);
+	g_free(creation);
+}
+
+/* Whoever was told of a sandbox finds it again, even if we are killed right after the answer; a record that cannot be written only loses that. */
+static void on_stored(const GError *error, gpointer data)
+{
+	Creation *creation = data;
+	g_autoptr(VialSandbox) sandbox = creation->sandbox;
+
+	creation_end(creation, NULL);
+	vial_sandbox_transition_done(sandbox);
+}
+
+static void on_booted(VialInstance *instance, const GError *error, gpointer data)
+{
+	Creation *creation = data;
+	VialSandbox *sandbox = creation->sandbox;
+
 	if (error) {
 		vial_log_warning("sandbox", "could not be created", "sandbox_id", sandbox->id, "error", error->message);
 		vial_sandbox_set_state(sandbox, VIAL_STATE_DELETED, NULL);
-		creation->done(NULL, error, creation->data);
+		creation_end(creation, error);
 		vial_sandbox_forget(sandbox);
-	} else {
-		sandbox->boot_ms = vial_time_monotonic_ms() - creation->started_ms;
-		vial_sandbox_set_running(sandbox, instance);
-		vial_sandbox_store(sandbox);
-		creation->done(sandbox, NULL, creation->data);
-		vial_sandbox_transition_done(sandbox);
+		vial_sandbox_unref(sandbox);
+		return;
 	}
-	vial_sandbox_unref(sandbox);
+	sandbox->boot_ms = vial_time_monotonic_ms() - creation->started_ms;
+	vial_sandbox_set_running(sandbox, instance);
+	vial_sandbox_store_then(sandbox, on_stored, creation);
 }
 
 /* A pooled guest whose HELLO failed is of no use to anybody: boot a fresh one instead. */

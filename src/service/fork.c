@@ -84,27 +84,45 @@ static void birth_free(Birth *birth)
 	g_free(birth);
 }
 
+static void birth_end(Birth *birth)
+{
+	Fork *fork = birth->fork;
+
+	birth->child->transition = NULL;
+	birth_free(birth);
+	if (--fork->pending == 0)
+		fork_end(fork, NULL);
+}
+
+/* As with every create: told of only when it would outlive our own crash. */
+static void on_child_stored(const GError *error, gpointer data)
+{
+	Birth *birth = data;
+	g_autoptr(VialSandbox) child = vial_sandbox_ref(birth->child);
+
+	birth_end(birth);
+	vial_sandbox_transition_done(child);
+}
+
 static void on_born(VialInstance *instance, const GError *error, gpointer data)
 {
 	Birth *birth = data;
 	VialSandbox *child = birth->child;
 	Fork *fork = birth->fork;
 
-	child->transition = NULL;
 	if (error) {
 		fork->errors->pdata[birth->index] = g_error_copy(error);
 		vial_sandbox_set_state(child, VIAL_STATE_DELETED, NULL);
+		vial_sandbox_ref(child);
+		birth_end(birth);
 		vial_sandbox_forget(child);
-	} else {
-		fork->children->pdata[birth->index] = vial_sandbox_ref(child);
-		child->boot_ms = vial_time_monotonic_ms() - birth->started_ms;
-		vial_sandbox_set_running(child, instance);
-		vial_sandbox_store(child);
-		vial_sandbox_transition_done(child);
+		vial_sandbox_unref(child);
+		return;
 	}
-	birth_free(birth);
-	if (--fork->pending == 0)
-		fork_end(fork, NULL);
+	fork->children->pdata[birth->index] = vial_sandbox_ref(child);
+	child->boot_ms = vial_time_monotonic_ms() - birth->started_ms;
+	vial_sandbox_set_running(child, instance);
+	vial_sandbox_store_then(child, on_child_stored, birth);
 }
 
 static VialSandbox *make_child(Fork *fork)
