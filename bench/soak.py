@@ -2,6 +2,7 @@
 """make soak: create and delete many sandboxes; nothing may leak. soak.py [CYCLES], 1000 by default."""
 
 import glob
+import hashlib
 import os
 import sys
 
@@ -12,8 +13,9 @@ from harness import Daemon  # noqa: E402
 WARM_UP = 20
 
 
-def count_processes():
-    return sum(1 for path in glob.glob("/proc/[0-9]*/comm") if read(path).startswith(("vial-shim", "runsc", "exe")))
+def count_processes(daemon):
+    """Shims and engines of this viald; others on the machine come and go."""
+    return sum(1 for path in glob.glob("/proc/[0-9]*/cmdline") if daemon.data in read(path) and ("runsc" in read(path) or "vial-shim" in read(path)))
 
 
 def read(path):
@@ -26,9 +28,10 @@ def read(path):
 
 def picture(daemon):
     pid = daemon.process.pid
+    tag = hashlib.sha256(daemon.data.encode()).hexdigest()[:8]
     return {"file descriptors": len(os.listdir(f"/proc/{pid}/fd")), "memory in MB": round(daemon.resident_mb(), 1),
-            "processes": count_processes(), "files": sum(len(files) for _, _, files in os.walk(daemon.data)),
-            "cgroups": len(glob.glob("/sys/fs/cgroup/*/vial-*/*/")), "network namespaces": len(glob.glob("/run/netns/vial*")),
+            "processes": count_processes(daemon), "files": sum(len(files) for _, _, files in os.walk(daemon.data)),
+            "cgroups": len(glob.glob(f"/sys/fs/cgroup/*/vial-{tag}/*/")), "network namespaces": len(glob.glob(f"/run/netns/vial-{tag}-*")),
             "threads": len(os.listdir(f"/proc/{pid}/task"))}
 
 
