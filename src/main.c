@@ -126,6 +126,8 @@ static void close_parts(Daemon *daemon)
 	VialApp *app = &daemon->app;
 
 	vial_server_free(app->server);
+	/* What is being swept up still has its network slot: that is given back when the sweep is done, and must be there then. */
+	vial_worker_settle();
 	/* Gives the free network slots back, and those still being made, on the workers that the next line waits for. */
 	g_clear_pointer(&app->slots, vial_slots_free);
 	vial_worker_shutdown();

@@ -79,13 +79,19 @@ vial_main_loop_call(VialWorkFunc func, gpointer data)
 }
 
 void
-vial_worker_shutdown(void)
+vial_worker_settle(void)
 {
 	gint64 end_us = g_get_monotonic_time() + SETTLE_MS * 1000;
 
 	while (g_atomic_int_get(&outstanding) && g_get_monotonic_time() < end_us)
 		if (!g_main_context_iteration(NULL, FALSE))
 			g_usleep(1000);
+}
+
+void
+vial_worker_shutdown(void)
+{
+	vial_worker_settle();
 	g_mutex_lock(&pool_lock);
 	GThreadPool *old = g_steal_pointer(&pool);
 	g_mutex_unlock(&pool_lock);

@@ -15,8 +15,11 @@ void vial_worker_run(VialWorkFunc work, VialWorkFunc done, gpointer data);
 /* Runs `func` on the main loop soon, at the main loop's ordinary priority. From any thread. */
 void vial_main_loop_call(VialWorkFunc func, gpointer data);
 
+/* Waits, at most some seconds, until no job is under way, and runs each one's `done`. Main thread, at exit, in place of the loop. */
+void vial_worker_settle(void);
+
 /*
- * Waits for every submitted job and runs its `done`, so that nothing writes after the daemon said it had stopped and what a
+ * Settles and takes no more: every job is over and its `done` has run, so that nothing writes after the daemon said it had stopped and what a
  * job made is given back. Main thread, at exit, in place of the loop.
  */
 void vial_worker_shutdown(void);

@@ -39,6 +39,17 @@ def test_a_paused_sandbox_keeps_its_memory_and_refuses_work_until_it_is_resumed(
     assert value(fresh, "kept") == "'yes'"
 
 
+def test_viald_stops_well_in_the_moment_a_sandbox_went_to_sleep(start_daemon):
+    """What its host process leaves is swept up while viald already stops: its network slot too, which stop() looks for."""
+    for _ in range(3):
+        daemon = start_daemon()
+        sandbox = daemon.client().create(ttl_seconds=0)
+        sandbox.call("POST", "/hibernate")
+        daemon.stop()
+        daemon.start()
+        assert value(type(sandbox)(daemon.client(), sandbox.info), "1 + 1") == "2"
+
+
 def test_pausing_twice_and_resuming_twice_is_fine(fresh):
     for verb in ("/pause", "/pause", "/resume", "/resume"):
         fresh.call("POST", verb)

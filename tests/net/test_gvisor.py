@@ -95,14 +95,15 @@ def test_a_restored_guest_lives_in_a_fresh_slot_without_its_old_connections(gues
     # Process 1 holds a connection and keeps trying it: what a snapshot catches in the middle. (gVisor ends what `runsc exec`
     # started when it restores.)
     init = ["python3", "-c", """
-import socket, time
+import os, socket, time
 s = socket.create_connection(("%s", 9000), 3); s.settimeout(2)
 while True:
     time.sleep(.1)
     try:
         s.sendall(b"x"); state = "alive" if s.recv(10) else "closed"
     except OSError as e: state = "dead"
-    open("/tmp/state", "w").write(state)
+    with open("/tmp/state.new", "w") as f: f.write(state)
+    os.rename("/tmp/state.new", "/tmp/state")
 """ % EXAMPLE]
     first = guest(OPEN, init=init)
     time.sleep(1)
