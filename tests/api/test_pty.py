@@ -102,6 +102,7 @@ def test_the_size_is_as_asked_and_follows_the_window(sandbox):
     terminal.expect("30 100")
     terminal.type("trap 'stty size' WINCH; echo re''ady\n")
     terminal.expect("ready")
+    terminal.expect(r"\$ ")  # a shell between a command and its prompt keeps the signal for after the next line
     terminal.control(type="resize", rows=50, cols=132)
     terminal.expect("50 132")
     terminal.socket.close()
