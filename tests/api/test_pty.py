@@ -204,7 +204,7 @@ def test_an_interactive_shell_does_not_survive_its_terminal(sandbox):
         terminal.type("echo re''ady\n")
         terminal.expect("ready")
         terminal.socket.vanish()
-    assert until(lambda: not [p for p in sandbox.call("GET", "/processes")["processes"] if p["state"] == "running"])
+    assert until(lambda: not [p for p in sandbox.call("GET", "/processes")["processes"] if p["state"] == "running"], 30)
 
 
 def test_many_terminals_at_once(sandbox):
