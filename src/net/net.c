@@ -442,7 +442,7 @@ adopt_rules(VialNetSlot *slot, const VialNetPolicy *policy, GError **error)
 	/* Another policy, other limits or another version's rules: all anew, then the connections that do not fit it end. */
 	vial_rules_gate(skeleton, &caps);
 	return vial_wiring_set_rate(slot->gate_fd, vial_caps_bytes_per_second(&slot->limits), error) && vial_slot_apply(slot, policy, skeleton->str, error) && vial_slot_open(slot, error) &&
-	       vial_net_slot_set_policy(slot, policy, error);
+	       vial_slot_sift(slot, error);
 }
 
 VialNetSlot *

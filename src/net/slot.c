@@ -398,10 +398,25 @@ vial_slot_apply(VialNetSlot *slot, const VialNetPolicy *policy, const char *pref
 }
 
 gboolean
+vial_slot_sift(VialNetSlot *slot, GError **error)
+{
+	guint cut = 0;
+
+	vial_proxy_sift(slot->proxy);
+	if (!vial_conntrack_sift(slot->gate_fd, keeps, slot, &cut, error))
+		return FALSE;
+	if (cut)
+		vial_log_info("net", "a new policy ended connections", "sandbox_id", slot->label);
+	return TRUE;
+}
+
+gboolean
 vial_net_slot_set_policy(VialNetSlot *slot, const VialNetPolicy *policy, GError **error)
 {
 	VialNetLimits before = slot->limits;
-	guint cut = 0;
+	/* Nothing gets through a shut gate, so nothing is there to end: a guest from the pool does not wait for the kernel to
+	 * walk the connections of the whole host. */
+	gboolean was_shut = slot->policy->mode == VIAL_NET_DISABLED;
 
 	if (!vial_slot_set_limits(slot, vial_caps_narrow(&policy->limits, &slot->base_limits), error))
 		return FALSE;
@@ -410,12 +425,7 @@ vial_net_slot_set_policy(VialNetSlot *slot, const VialNetPolicy *policy, GError 
 		return FALSE;
 	}
 	/* New connections already go by the new rules; now the old ones. */
-	vial_proxy_sift(slot->proxy);
-	if (!vial_conntrack_sift(slot->gate_fd, keeps, slot, &cut, error))
-		return FALSE;
-	if (cut)
-		vial_log_info("net", "a new policy ended connections", "sandbox_id", slot->label);
-	return TRUE;
+	return was_shut || vial_slot_sift(slot, error);
 }
 
 const VialNetPolicy *

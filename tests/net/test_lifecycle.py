@@ -180,16 +180,17 @@ def test_a_restarted_daemon_adopts_what_it_is_told_and_sweeps_the_rest(own, net)
     again.close()
 
 
-def test_adoption_with_another_policy_puts_it_in_force(own):
+@pytest.mark.parametrize("policy,reached", [(filtered([EXAMPLE]), [True, False]), (DISABLED, [False, False])], ids=["filtered", "disabled"])
+def test_adoption_with_another_policy_puts_it_in_force(own, policy, reached):
     backend = own()
     box = backend.create(OPEN)
     held = hold(box, OTHER, 9000)
     backend.kill()
     backend.start(sweep=False)
     start = time.time()
-    again = backend.adopt(box.slot, filtered([EXAMPLE]))
+    again = backend.adopt(box.slot, policy)
     assert cut_after(held, start) < patience()
-    assert [r["ok"] for r in again.try_all([tcp(EXAMPLE), tcp(OTHER)])] == [True, False]
+    assert [r["ok"] for r in again.try_all([tcp(EXAMPLE), tcp(OTHER)])] == reached
     again.close()
 
 
