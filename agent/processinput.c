@@ -41,6 +41,8 @@ void vial_process_input_close(struct vial_process_run *run)
 	input->bytes = NULL;
 	input->start = input->end = input->capacity = 0;
 	tell_drained(input);
+	/* The stream may be gone long before the process is forgotten. */
+	input->source = NULL;
 }
 
 static void on_input_ready(struct vial_watch *watch, uint32_t events, void *data);

@@ -2,7 +2,7 @@
 """Fixtures: the real agent under runsc.
 
 VIAL_TEST_ROOTFS   a guest root file system (Debian with python3 and bash); needed
-VIAL_TEST_AGENT    the vial-agent program; default build/vial-agent
+VIAL_TEST_AGENT    the vial-agent program; default build/vial-agent (`make test` takes the sanitized one)
 """
 import os
 import shutil

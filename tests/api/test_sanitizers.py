@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A part of this suite once more, against viald and vial-shim built with AddressSanitizer and UndefinedBehaviorSanitizer.
 
-The agent stays the ordinary one: it is linked statically, which the sanitizers' run-time cannot be (see meson.build); the
-unit and fuzz tests run it sanitized. VIAL_SANITIZED_BUILD names a build folder to use; otherwise one is made and kept."""
+The agent stays the ordinary one: the suite `agent` runs the sanitized one, all of it."""
 
 import os
 import shutil
@@ -23,17 +22,8 @@ LEAVE_OUT = ["size", "quarter", "quick", "names_in_any", "wrong_paths", "wrong_b
 @pytest.fixture(scope="module")
 def sanitized():
     """A build folder with sanitized viald and vial-shim."""
-    chosen = os.environ.get("VIAL_SANITIZED_BUILD")
-    build = Path(chosen or Path(os.environ.get("VIAL_DATA_TEST", "/var/lib/vial-test")) / "build-sanitized")
-    if not chosen:
-        # It outlives the checkout it was made for: one of another folder begins again.
-        source = build / "vial-source"
-        if not source.exists() or source.read_text() != str(ROOT):
-            shutil.rmtree(build, ignore_errors=True)
-            subprocess.run(["meson", "setup", build, ROOT, "-Db_sanitize=address,undefined", "-Db_lundef=false"], check=True, capture_output=True, timeout=120)
-            source.write_text(str(ROOT))
-        subprocess.run(["ninja", "-C", build, "viald", "vial-shim"], check=True, capture_output=True, timeout=900)
-    return build
+    done = subprocess.run([ROOT / "scripts/build-sanitized"], check=True, stdout=subprocess.PIPE, text=True, timeout=900)
+    return Path(done.stdout.splitlines()[-1])
 
 
 @pytest.fixture
