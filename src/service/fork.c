@@ -195,7 +195,6 @@ static void on_frozen(const GError *error, gpointer data)
 {
 	Fork *fork = data;
 
-	vial_pool_expect(fork->parent->app->pool, NULL, 0);
 	if (error)
 		return fork_end(fork, error);
 	fork->pending = fork->n_children + 1;
@@ -346,12 +345,10 @@ void vial_fork(VialSandbox *parent, guint n_children, json_t *metadata, VialFork
 	g_ptr_array_set_size(fork->errors, (int)n_children);
 	fork->done = done;
 	fork->data = data;
-	if (parent->app->engine->ops->add_child) {
+	if (parent->app->engine->ops->add_child)
 		fork_directly(fork);
-	} else {
-		vial_pool_expect(parent->app->pool, parent->template_name, n_children);
+	else
 		vial_freeze(parent, fork->image, FALSE, on_frozen, fork);
-	}
 }
 
 /* Promoting */

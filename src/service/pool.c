@@ -22,7 +22,6 @@
 /* Whoever has claimed a guest is about to use it, and making the next one takes a core: that waits for a quiet moment, but not for ever. */
 #define REST_MS 100
 #define MAX_REST_MS 1000
-#define MAX_EXPECTED 4
 
 typedef struct {
 	char *host_id;
@@ -43,8 +42,6 @@ struct VialPool {
 	guint look;
 	guint rest;
 	gint64 claimed_ms;
-	char *expected_template;
-	guint expected; /* blanks that will be asked for soon */
 	guint failures_wait;
 	gboolean is_closed;
 	gboolean is_low_on_memory;
@@ -321,34 +318,14 @@ static gboolean clients_are_waiting(VialPool *pool)
 	return FALSE;
 }
 
-/* Somebody waits for these: they do not wait for a quiet moment. */
-static gboolean make_expected(VialPool *pool)
-{
-	VialTemplate *template = pool->expected ? vial_templates_find(pool->app->templates, pool->expected_template) : NULL;
-
-	if (!template || !template->checkpoint || count(pool, template, FALSE) >= pool->expected)
-		return FALSE;
-	make_blank(pool, template);
-	return TRUE;
-}
-
-void vial_pool_expect(VialPool *pool, const char *template_name, guint count)
-{
-	if (!pool || pool->app->config->pool_size == 0)
-		return;
-	g_free(pool->expected_template);
-	pool->expected_template = g_strdup(template_name);
-	pool->expected = MIN(count, MAX_EXPECTED);
-	vial_pool_kick(pool);
-}
-
 static gboolean fill(gpointer data)
 {
 	VialPool *pool = data;
 	GPtrArray *templates = vial_templates_all(pool->app->templates);
-	guint wanted = (guint)pool->app->config->pool_size;
+	guint ready = (guint)pool->app->config->pool_size;
+	guint blanks = ready > 0 ? (guint)pool->app->config->pool_blanks : 0;
 
-	if (pool->making || pool->is_closed || pool->is_low_on_memory || pool->failures_wait > 0 || make_expected(pool) || pool->rest)
+	if (pool->making || pool->is_closed || pool->is_low_on_memory || pool->failures_wait > 0 || pool->rest)
 		return G_SOURCE_REMOVE;
 	if (clients_are_waiting(pool)) {
 		pool->rest = g_timeout_add(REST_MS, on_rested, pool);
@@ -359,15 +336,15 @@ static gboolean fill(gpointer data)
 
 		if (!template->checkpoint)
 			continue;
-		if (count(pool, template, TRUE) < wanted) {
+		if (count(pool, template, TRUE) < ready) {
 			make_restored(pool, template);
 			return G_SOURCE_REMOVE;
 		}
 	}
-	for (guint i = 0; wanted > 0 && i < templates->len; i++) {
+	for (guint i = 0; i < templates->len; i++) {
 		VialTemplate *template = templates->pdata[i];
 
-		if (template->checkpoint && count(pool, template, FALSE) < wanted) {
+		if (template->checkpoint && count(pool, template, FALSE) < blanks) {
 			make_blank(pool, template);
 			return G_SOURCE_REMOVE;
 		}
@@ -460,7 +437,6 @@ void vial_pool_free(VialPool *pool)
 	g_clear_handle_id(&pool->look, g_source_remove);
 	g_clear_handle_id(&pool->rest, g_source_remove);
 	g_ptr_array_unref(pool->entries);
-	g_free(pool->expected_template);
 	g_free(pool);
 }
 

@@ -20,9 +20,6 @@ VialInstance *vial_pool_claim(VialPool *pool, const VialTemplate *template, cons
 /* Completes a boot's spec with a blank where one fits, else with a new host id. Sets spec->host_id and spec->blank. */
 void vial_pool_fill_spec(VialApp *app, VialBootSpec *spec, char **out_host_id);
 
-/* While a checkpoint is written there is time to make blanks for those that will load it; `count` 0: no more. */
-void vial_pool_expect(VialPool *pool, const char *template_name, guint count);
-
 /* Something was taken, or a boot is over: fill up when there is time. */
 void vial_pool_kick(VialPool *pool);
 

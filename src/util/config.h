@@ -30,6 +30,7 @@ typedef struct VialConfig {
 	char *runsc;  /* a path, or a name looked up in PATH */
 	char *default_template;
 	gint64 pool_size;
+	gint64 pool_blanks;
 	gint64 snapshot_quota_mb;
 	char **resolvers; /* empty: those of /etc/resolv.conf */
 	gint64 network_rate_mbit;
