@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The life cycle's promises: pool, burst, blanks, forks, hibernation, density. Floors are bare runsc in the same run."""
 
+import http.client
+import json
+import socket
 import threading
 import time
 
@@ -93,6 +96,54 @@ def blanks(n):
     return [ratio_row("create without pool (into a blank)", ours, floor, "bare runsc restore", 1.0)]
 
 
+class Ticker:
+    """A program in the guest that speaks every few milliseconds; the longest silence on this side is how long the guest stood still."""
+
+    LOOP = "import time\nwhile True:\n    print('.', flush=True)\n    time.sleep(0.004)"
+
+    def __init__(self, daemon, sandbox):
+        self.connection = daemon.connect()
+        self.connection.request("POST", f"/v1/sandboxes/{sandbox}/exec/stream", json.dumps({"argv": ["python3", "-c", self.LOOP]}).encode(),
+                                {"Authorization": "Bearer " + daemon.key})
+        self.answer = self.connection.getresponse()
+        self.longest = 0
+        self.thread = threading.Thread(target=self.listen, daemon=True)
+        self.thread.start()
+
+    def listen(self):
+        last = time.perf_counter()
+        try:
+            while self.answer.read1(65536):
+                now = time.perf_counter()
+                self.longest = max(self.longest, now - last)
+                last = now
+        except (OSError, ValueError, http.client.HTTPException):
+            pass  # stop() hangs up in the middle
+
+    def pause_ms(self, action):
+        time.sleep(0.2)
+        self.longest = 0
+        action()
+        time.sleep(0.1)
+        return self.longest * 1000
+
+    def stop(self):
+        self.connection.sock.shutdown(socket.SHUT_RDWR)
+        self.thread.join()
+        self.connection.close()
+
+
+def parents_pauses(daemon, parent, n):
+    ticker, pauses = Ticker(daemon, parent), []
+    for _ in range(n):
+        daemon.wait_for_pool(1, blank=BLANKS)
+        children = []
+        pauses.append(ticker.pause_ms(lambda: children.append(daemon.call("POST", f"/sandboxes/{parent}/fork", {})["sandbox"]["id"])))
+        daemon.delete(children[0])
+    ticker.stop()
+    return pauses
+
+
 def forks(n):
     one, four, checkpoints, restores = [], [], [], []
     with Daemon(pool_size=1) as daemon:
@@ -111,18 +162,20 @@ def forks(n):
             daemon.run(child, "len(data)")
             one.append((time.perf_counter() - start) * 1000)
             daemon.delete(child)
-        for _ in range(max(3, n // 4)):
+        for _ in range(n):
             daemon.wait_for_pool(1, blank=BLANKS)
             start = time.perf_counter()
             tree = daemon.call("POST", f"/sandboxes/{parent}/fork-tree", {"count": 4})["children"]
             four.append((time.perf_counter() - start) * 1000)
             for child in tree:
                 daemon.delete(child["id"])
+        pauses = parents_pauses(daemon, parent, n)
         bare.end(name)
         bare.close()
     floor = [a + b for a, b in zip(checkpoints, restores)]
     return [ratio_row("fork(1) and the child's first answer", one, floor, "bare checkpoint + bare restore", 1.1),
-            ratio_row("fork-tree(4)", four, one, "fork(1)", 2.2)]
+            ratio_row("fork-tree(4)", four, one, "fork(1)", 2.2),
+            ratio_row("the parent's pause in a fork", pauses, checkpoints, "bare checkpoint", 1.0)]
 
 
 def hibernation(n):
