@@ -56,19 +56,28 @@ class Daemon:
         self.data = tempfile.mkdtemp(prefix="vial-bench-")
         self.port = free_port()
         self.template = template
-        self.log = open(os.path.join(self.data, "viald.log"), "w+")
+        self.log = open(os.path.join(self.data, "viald.log"), "a+")
         flags = [f"--{key.replace('_', '-')}={value}" for key, value in settings.items()]
-        self.process = subprocess.Popen(
-            [os.path.join(BUILD, "viald"), f"--data-dir={self.data}", f"--images-dir={IMAGES}", f"--listen=127.0.0.1:{self.port}",
-             f"--pool-size={pool_size}", f"--default-template={template}", "--log-level=warning", *flags],
-            stdout=self.log, stderr=self.log, start_new_session=True)
+        self.command = [os.path.join(BUILD, "viald"), f"--data-dir={self.data}", f"--images-dir={IMAGES}", f"--listen=127.0.0.1:{self.port}",
+                        f"--pool-size={pool_size}", f"--default-template={template}", "--log-level=warning", *flags]
+        self.start()
+        self.key = open(os.path.join(self.data, "keys", "admin.key")).read().strip()
+
+    def start(self):
+        self.connection = None
+        self.log.truncate(0)
+        self.process = subprocess.Popen(self.command, stdout=self.log, stderr=self.log, start_new_session=True)
         deadline = time.time() + 300
         while "Vial is ready" not in open(self.log.name).read():
             if self.process.poll() is not None or time.time() > deadline:
                 raise SystemExit("viald did not start: " + open(self.log.name).read()[-2000:])
-            time.sleep(0.05)
-        self.key = open(os.path.join(self.data, "keys", "admin.key")).read().strip()
-        self.connection = None
+            time.sleep(0.01)
+
+    def restart(self):
+        """How many milliseconds until it is ready again."""
+        self.process.send_signal(signal.SIGTERM)
+        self.process.wait(60)
+        return timed(self.start)
 
     def call(self, method, path, body=None, raw=False, connection=None):
         if connection is None:

@@ -202,6 +202,8 @@ def density(hibernated, live):
     rows = []
     with Daemon(pool_size=1) as daemon:
         daemon.wait_for_pool(1)
+        empty_ms = daemon.restart()
+        daemon.wait_for_pool(1, blank=BLANKS)
         before = daemon.resident_mb()
         sleepers = []
         for _ in range(hibernated):
@@ -209,6 +211,7 @@ def density(hibernated, live):
             daemon.call("POST", f"/sandboxes/{sleepers[-1]}/hibernate")
         rows.append({"case": f"viald's memory with {hibernated} hibernated", "value": round(daemon.resident_mb() - before, 1), "unit": "MB more", "at_most": 20})
         rows.append({"case": "listing them", "value": round(timed(lambda: daemon.call("GET", "/sandboxes")), 1), "unit": "ms", "at_most": 100})
+        rows.append({"case": f"starting with {hibernated} hibernated, beyond starting with none", "value": round(daemon.restart() - empty_ms, 1), "unit": "ms", "at_most": 250})
         for sandbox in sleepers:
             daemon.delete(sandbox)
         alive = [daemon.create() for _ in range(live)]
