@@ -151,10 +151,25 @@ static void quit(Daemon *daemon, int status)
 
 /* Starting */
 
+/* How whoever reads our greeting can call the client: by its name, or where it lies beside us; NULL if it does neither. */
+static char *client_command(void)
+{
+	g_autofree char *installed = g_find_program_in_path("vial");
+	g_autofree char *self = g_file_read_link("/proc/self/exe", NULL);
+	g_autofree char *folder = self ? g_path_get_dirname(self) : NULL;
+	char *beside = folder ? g_build_filename(folder, "vial", NULL) : NULL;
+
+	if (!installed && beside && g_file_test(beside, G_FILE_TEST_IS_EXECUTABLE))
+		return beside;
+	g_free(beside);
+	return installed ? g_strdup("vial") : NULL;
+}
+
 static void on_baked(guint failures, gpointer data)
 {
 	Daemon *daemon = data;
 	const char *url = vial_server_url(daemon->app.server);
+	g_autofree char *client = client_command();
 
 	daemon->app.pool = vial_pool_new(&daemon->app);
 	vial_templates_watch(&daemon->app);
@@ -162,7 +177,8 @@ static void on_baked(guint failures, gpointer data)
 	g_print("\nVial is ready at %s  (engine: %s)\n", url, daemon->app.engine_reason);
 	g_print("  the key is in %s\n", vial_keys_admin_file(daemon->app.keys));
 	g_print("  try:  curl -s -H \"Authorization: Bearer $(cat %s)\" -d '{}' %s/v1/sandboxes\n", vial_keys_admin_file(daemon->app.keys), url);
-	g_print("  or:   vial run -  <<< 'print(6 * 7)'\n");
+	if (client)
+		g_print("  or:   %s run -  <<< 'print(6 * 7)'\n", client);
 }
 
 static VialIdentity *authenticate(const char *key, gpointer data)
