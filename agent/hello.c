@@ -6,6 +6,8 @@
  */
 #include "hello.h"
 
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,6 +15,7 @@
 
 #include "connection.h"
 #include "env.h"
+#include "identity.h"
 #include "log.h"
 #include "loop.h"
 #include "memguard.h"
@@ -88,10 +91,13 @@ static void free_when_finished(struct vial_resume *resume)
 
 static void confirm(struct vial_resume *resume)
 {
+	char clock[32];
+
 	retire(resume);
 	is_confirmed = true;
-	send_answer(resume->epoch, json_pack("{s:i,s:s,s:s,s:O}", "version", VIAL_WIRE_VERSION, "generation",
-					     current_generation, "agent", VIAL_VERSION, "confirmed", resume->confirmed));
+	snprintf(clock, sizeof(clock), "%" PRId64, vial_identity_now_ns());
+	send_answer(resume->epoch, json_pack("{s:i,s:s,s:s,s:s,s:O}", "version", VIAL_WIRE_VERSION, "generation", current_generation, "agent",
+					     VIAL_VERSION, "wall_clock_ns", clock, "confirmed", resume->confirmed));
 }
 
 void vial_resume_done(struct vial_resume *resume, const char *error)

@@ -18,7 +18,12 @@
 #include "log.h"
 
 #define ENTROPY_BYTES 64
-#define MAX_CLOCK_ERROR_NS (2 * INT64_C(1000000000))
+/*
+ * A HELLO may wait on its way for as long as its sender waits for the answer, so its stamp may be older than that than our clock, but hardly younger. The
+ * answer carries our time, and the host knows when it sent and when it heard: it judges exactly.
+ */
+#define MAX_CLOCK_BEHIND_NS (2 * INT64_C(1000000000))
+#define MAX_CLOCK_AHEAD_NS (60 * INT64_C(1000000000))
 /* Below this a step would do more harm (to timers of programs) than good. */
 #define MIN_CLOCK_STEP_NS (10 * INT64_C(1000000))
 #define MAX_HOSTS_BYTES (64 * 1024)
@@ -56,7 +61,7 @@ void vial_identity_entropy(struct vial_resume *resume, json_t *hello, bool is_ne
 	vial_resume_done(resume, NULL);
 }
 
-static int64_t now_ns(void)
+int64_t vial_identity_now_ns(void)
 {
 	struct timespec now;
 
@@ -68,17 +73,17 @@ void vial_identity_clock(struct vial_resume *resume, json_t *hello, bool is_new_
 {
 	const char *text = json_string_value(json_object_get(hello, "wall_clock_ns"));
 	int64_t wanted_ns = text ? strtoll(text, NULL, 10) : 0;
-	int64_t error_ns = llabs(now_ns() - wanted_ns);
+	int64_t ahead_ns = vial_identity_now_ns() - wanted_ns;
 	struct timespec wanted = { .tv_sec = wanted_ns / 1000000000, .tv_nsec = wanted_ns % 1000000000 };
 
 	if (wanted_ns <= 0)
 		vial_resume_done(resume, "\"wall_clock_ns\" must be a decimal number in a string");
-	else if (error_ns < MIN_CLOCK_STEP_NS || clock_settime(CLOCK_REALTIME, &wanted) == 0)
+	else if (llabs(ahead_ns) < MIN_CLOCK_STEP_NS || clock_settime(CLOCK_REALTIME, &wanted) == 0)
 		vial_resume_done(resume, NULL);
-	else if (error_ns <= MAX_CLOCK_ERROR_NS) /* the clock is the host's and cannot be set from here */
+	else if (ahead_ns >= -MAX_CLOCK_BEHIND_NS && ahead_ns <= MAX_CLOCK_AHEAD_NS) /* the clock is the host's and cannot be set from here */
 		vial_resume_done(resume, NULL);
 	else
-		vial_resume_done(resume, "the wall clock is more than 2 s off and cannot be set");
+		vial_resume_done(resume, "the wall clock is wrong and cannot be set");
 }
 
 /* 128 bits of FNV-1a over the id: the same sandbox keeps its machine id, two sandboxes never share one. */

@@ -19,6 +19,7 @@
 #define ENTROPY_BYTES 64
 /* What the agent takes for its kernels to reseed if nobody tells it otherwise. */
 #define RESUME_TIMEOUT_MS 5000
+#define MAX_CLOCK_ERROR_US (2 * G_USEC_PER_SEC)
 
 typedef struct {
 	VialApp *app;
@@ -36,6 +37,7 @@ typedef struct {
 	gboolean has_started;
 	GError *image_error;
 	gint64 began_us;
+	gint64 hello_sent_us; /* wall clock */
 } Boot;
 
 /* Boots under way and waiting. */
@@ -174,6 +176,14 @@ static gboolean list_has(json_t *list, const char *word)
 	return FALSE;
 }
 
+/* The guest's time must lie between our question and its answer. An agent of an older build, in a sandbox that outlived an update, has checked by itself. */
+static gboolean clock_fits(const Boot *boot, const char *guest_ns)
+{
+	gint64 guest_us = guest_ns ? g_ascii_strtoll(guest_ns, NULL, 10) / 1000 : boot->hello_sent_us;
+
+	return guest_us >= boot->hello_sent_us - MAX_CLOCK_ERROR_US && guest_us <= g_get_real_time() + MAX_CLOCK_ERROR_US;
+}
+
 /* Fail closed: every one of these must be confirmed for exactly this generation before user code may run. */
 static const char *refuse_hello(const Boot *boot, json_t *message)
 {
@@ -191,7 +201,7 @@ static const char *refuse_hello(const Boot *boot, json_t *message)
 	for (gsize i = 0; i < G_N_ELEMENTS(needed); i++)
 		if (!list_has(confirmed, needed[i]))
 			return "it did not confirm that its entropy, clock, name and kernels are its own";
-	return NULL;
+	return clock_fits(boot, json_string_value(json_object_get(message, "wall_clock_ns"))) ? NULL : "its wall clock is more than 2 s off";
 }
 
 static void on_hello(VialInstance *instance, json_t *message, gpointer data)
@@ -220,9 +230,11 @@ static void send_hello(Boot *boot)
 	const VialBootSpec *spec = &boot->spec;
 	guint8 entropy[ENTROPY_BYTES];
 	g_autofree char *entropy_hex = NULL;
-	g_autofree char *clock = g_strdup_printf("%" G_GINT64_FORMAT, g_get_real_time() * 1000);
+	g_autofree char *clock = NULL;
 	json_t *message;
 
+	boot->hello_sent_us = g_get_real_time();
+	clock = g_strdup_printf("%" G_GINT64_FORMAT, boot->hello_sent_us * 1000);
 	if (getrandom(entropy, sizeof entropy, 0) != sizeof entropy)
 		g_error("getrandom failed");
 	entropy_hex = vial_hex_encode(entropy, sizeof entropy);

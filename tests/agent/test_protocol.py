@@ -48,6 +48,13 @@ def test_a_clock_that_cannot_be_set_and_is_wrong_fails_closed(box):
     assert "error" not in box.hello()
 
 
+def test_a_hello_may_have_waited_on_its_way_but_not_come_from_the_future(box):
+    answer = box.hello(wall_clock_ns=str(time.time_ns() - 10 * 10**9))
+    assert "error" not in answer and abs(int(answer["wall_clock_ns"]) - time.time_ns()) < 2 * 10**9
+    assert "clock" in box.hello(wall_clock_ns=str(time.time_ns() + 10 * 10**9))["error"]
+    assert "error" not in box.hello()
+
+
 def test_ping_returns_its_payload(box):
     assert box.wire.ping(b"abc" * 1000) == b"abc" * 1000
 

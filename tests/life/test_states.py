@@ -163,7 +163,7 @@ def test_persistent_means_hibernate_instead_of_delete(client):
 
 
 def test_ttl_ends_a_sandbox_even_while_it_hibernates(client):
-    sandbox = client.create(ttl_seconds=3)
+    sandbox = client.create(ttl_seconds=8)  # a busy machine takes its time to write it
     sandbox.call("POST", "/hibernate")
     wait_for(lambda: sandbox.ask("GET").status == 404)
 
