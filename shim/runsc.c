@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mount.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -87,13 +88,15 @@ static int make_read_only(const json_t *paths)
 	return 0;
 }
 
-static void exec_runsc(struct shim *shim, char **arguments)
+static void exec_runsc(struct shim *shim, pid_t parent, char **arguments)
 {
-	sigset_t none;
-
 	/* Once the sandbox exists it has its ends of the pipes; commands on it share only the log. */
 	int nothing = open("/dev/null", O_RDWR | O_CLOEXEC);
+	sigset_t none;
 
+	/* Who ends the shim sweeps up behind it: a command that went on would make anew what was just removed. */
+	if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0 || getppid() != parent)
+		_exit(126);
 	dup2(shim->guest_fds[0] >= 0 ? shim->guest_fds[0] : nothing, STDIN_FILENO);
 	dup2(shim->guest_fds[1] >= 0 ? shim->guest_fds[1] : nothing, STDOUT_FILENO);
 	dup2(shim->guest_fds[2], STDERR_FILENO);
@@ -117,7 +120,7 @@ static int run(struct shim *shim, const char *const *command)
 	char root[PATH_MAX + 8], network[32];
 	char *arguments[MAX_ARGUMENTS];
 	size_t count = 0;
-	pid_t pid;
+	pid_t pid, parent = getpid();
 
 	snprintf(root, sizeof root, "--root=%s", shim->runsc_root);
 	snprintf(network, sizeof network, "--network=%s", shim->network);
@@ -140,7 +143,7 @@ static int run(struct shim *shim, const char *const *command)
 	if (pid < 0)
 		return -errno;
 	if (pid == 0)
-		exec_runsc(shim, arguments);
+		exec_runsc(shim, parent, arguments);
 	shim->command.pid = pid;
 	return 0;
 }

@@ -12,7 +12,7 @@
 #include "util/error.h"
 
 #define CPU_PERIOD_USEC 100000
-#define REMOVE_TRIES 200
+#define REMOVE_TRIES 1000
 #define REMOVE_PAUSE_USEC 10000
 
 struct VialCgroups {

@@ -1,11 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "engine/host_process.h"
 
+#include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "util/fd.h"
 
 #define PID_FILE "shim.pid"
+/* Only a broken kernel takes that long. */
+#define DEATH_MS 10000
 
 gboolean vial_host_write_json(const char *dir, const char *name, json_t *document, GError **error)
 {
@@ -48,13 +55,18 @@ void vial_host_process_kill(const char *dir)
 {
 	g_autofree char *path = g_build_filename(dir, PID_FILE, NULL), *text = NULL, *started = NULL;
 	g_auto(GStrv) recorded = NULL;
+	vial_autofd int process = -1;
 
 	if (!g_file_get_contents(path, &text, NULL, NULL))
 		return;
 	recorded = g_strsplit(g_strstrip(text), " ", 2);
 	if (g_strv_length(recorded) < 2)
 		return;
+	process = (int)syscall(SYS_pidfd_open, atoi(recorded[0]), 0);
 	started = start_time(atoi(recorded[0]));
-	if (g_strcmp0(started, recorded[1]) == 0)
-		kill(atoi(recorded[0]), SIGKILL);
+	if (process < 0 || g_strcmp0(started, recorded[1]) != 0)
+		return;
+	syscall(SYS_pidfd_send_signal, process, SIGKILL, NULL, 0);
+	/* Its children die with it: only then does nobody make anew what the caller is about to remove. */
+	poll(&(struct pollfd){ .fd = process, .events = POLLIN }, 1, DEATH_MS);
 }

@@ -338,7 +338,7 @@ class Daemon:
         assert not self.left_behind(), f"left behind: {self.left_behind()}"
 
     def left_behind(self):
-        """Processes that name our folder, mounts in it, and, once viald is gone, network namespaces with the tag of our data directory
+        """Processes that name our folder, mounts in it, and, once viald is gone, network namespaces and cgroups with the tag of our data directory
         (while it lives it keeps some ready)."""
         found = []
         for entry in Path("/proc").iterdir():
@@ -353,4 +353,5 @@ class Daemon:
         if self.process.poll() is not None:
             tag = hashlib.sha256(str(self.data).encode()).hexdigest()[:8]
             found += [str(path) for path in Path("/run/netns").glob(f"vial-{tag}-*")]
+            found += [str(path) for pattern in (f"vial-{tag}", f"*/vial-{tag}") for path in Path("/sys/fs/cgroup").glob(pattern)]
         return found + [line for line in Path("/proc/mounts").read_text().splitlines() if str(self.folder) in line]

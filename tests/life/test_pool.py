@@ -104,3 +104,23 @@ def test_a_killed_viald_leaves_no_pooled_guest_behind(pooled):
     pooled.start()
     wait_for(lambda: not before & {folder.name for folder in (pooled.data / "sandboxes").iterdir()})
     wait_for_pool(pooled)
+
+
+def test_a_crash_while_it_fills_leaves_nothing():
+    """What a sandbox's half-made host process was doing ends with it, wherever it was when viald was killed."""
+    import random
+    import shutil
+    import tempfile
+    import time
+
+    from vial import Daemon
+
+    folder = tempfile.mkdtemp(prefix="vial-test-", dir="/tmp")
+    daemon = Daemon(folder, "--pool-size", "2")
+    for _ in range(6):
+        time.sleep(random.uniform(0, 0.4))
+        daemon.kill()
+        daemon.start()
+    wait_for_pool(daemon)
+    daemon.stop()
+    shutil.rmtree(folder, ignore_errors=True)
