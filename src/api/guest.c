@@ -144,6 +144,30 @@ void vial_guest_ask(VialRequest *request, json_t *json, VialReply reply)
 	vial_sandbox_acquire(sandbox, on_ask_acquired, question);
 }
 
+typedef struct {
+	VialRequest *request;
+	json_t *answer;
+} Stored;
+
+static void on_stored(const GError *error, gpointer data)
+{
+	g_autofree Stored *stored = data;
+	g_autoptr(VialRequest) request = stored->request;
+
+	if (!error)
+		return vial_request_reply_json(request, 200, stored->answer);
+	json_decref(stored->answer);
+	vial_request_reply_error(request, g_error_copy(error));
+}
+
+void vial_guest_store_and_reply(VialRequest *request, VialSandbox *sandbox, json_t *answer)
+{
+	Stored *stored = g_new0(Stored, 1);
+
+	*stored = (Stored){ vial_request_ref(request), answer };
+	vial_sandbox_store_then(sandbox, on_stored, stored);
+}
+
 gboolean vial_guest_add_path(json_t *question, const char *field, const char *path, GError **error)
 {
 	if (!path || !*path)

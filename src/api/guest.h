@@ -40,6 +40,9 @@ VialSandbox *vial_guest_sandbox(VialRequest *request);
 typedef void (*VialReply)(VialRequest *request, json_t *result);
 void vial_guest_ask(VialRequest *request, json_t *question, VialReply reply);
 
+/* Answers 200 with `answer` (consumed) once the sandbox's record is on the disk: what somebody was told holds after a crash too. */
+void vial_guest_store_and_reply(VialRequest *request, VialSandbox *sandbox, json_t *answer);
+
 /* Copies `user` and `path` of a JSON body or a query into a question, checked. FALSE after setting error. */
 gboolean vial_guest_add_path(json_t *question, const char *field, const char *path, GError **error);
 gboolean vial_guest_add_user(json_t *question, const char *user, GError **error);

@@ -44,10 +44,9 @@ void vial_api_network_put(VialRequest *request)
 	}
 	json_decref(sandbox->network);
 	sandbox->network = g_steal_pointer(&network);
-	vial_sandbox_store(sandbox);
 	if (sandbox->state == VIAL_STATE_RUNNING)
 		tell_guest(sandbox);
-	vial_request_reply_json(request, 200, json_incref(sandbox->network));
+	vial_guest_store_and_reply(request, sandbox, json_incref(sandbox->network));
 }
 
 /* The running sandbox's slot; NULL after having answered. */

@@ -146,7 +146,7 @@ void vial_api_lifecycle_patch(VialRequest *request)
 	if (!sandbox)
 		return;
 	if (vial_sandbox_set_lifecycle(sandbox, vial_request_json(request), &error))
-		vial_request_reply_json(request, 200, vial_sandbox_lifecycle_json(sandbox));
+		vial_guest_store_and_reply(request, sandbox, vial_sandbox_lifecycle_json(sandbox));
 	else
 		vial_request_reply_error(request, g_steal_pointer(&error));
 }

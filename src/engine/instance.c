@@ -243,7 +243,7 @@ static gboolean spawn_host(VialInstance *instance, GError **error)
 	}
 	instance->ready_fd = ready[0];
 	instance->ready_watch = g_unix_fd_add(ready[0], G_IO_IN | G_IO_HUP, on_ready_readable, instance);
-	instance->ready_timer = g_timeout_add(vial_time_patience_ms(READY_TIMEOUT_MS), on_ready_timeout, instance);
+	instance->ready_timer = vial_time_add_verdict(READY_TIMEOUT_MS, on_ready_timeout, instance);
 	return TRUE;
 }
 
@@ -287,7 +287,7 @@ void vial_instance_adopt(VialEngine *engine, const char *id, const char *dir, Vi
 	VialInstance *instance = instance_new(engine, id, dir, ready, data);
 
 	if (attach(instance, NULL))
-		instance->ready_timer = g_timeout_add(vial_time_patience_ms(READY_TIMEOUT_MS), on_ready_timeout, instance);
+		instance->ready_timer = vial_time_add_verdict(READY_TIMEOUT_MS, on_ready_timeout, instance);
 	else
 		g_idle_add(adopt_failed, instance);
 }

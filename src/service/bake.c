@@ -131,7 +131,7 @@ static void on_warm(json_t *result, const GError *error, gpointer data)
 	if (error)
 		return leave(bake, error->message);
 	say(bake, "kernels are warm, writing the checkpoint");
-	bake->timer = g_timeout_add(vial_time_patience_ms(FREEZE_TIMEOUT_MS), on_timeout, bake);
+	bake->timer = vial_time_add_verdict(FREEZE_TIMEOUT_MS, on_timeout, bake);
 	vial_channel_send_freeze(vial_instance_channel(bake->instance));
 }
 

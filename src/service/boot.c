@@ -245,7 +245,7 @@ static void send_hello(Boot *boot)
 	if (vial_time_scale() > 1)
 		json_object_set_new(message, "resume_timeout_ms", json_integer(vial_time_patience_ms(RESUME_TIMEOUT_MS)));
 	vial_instance_set_events(boot->instance, &events, boot);
-	boot->timer = g_timeout_add(vial_time_patience_ms(HELLO_TIMEOUT_MS), on_hello_timeout, boot);
+	boot->timer = vial_time_add_verdict(HELLO_TIMEOUT_MS, on_hello_timeout, boot);
 	vial_channel_send_hello(vial_instance_channel(boot->instance), message);
 }
 

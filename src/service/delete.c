@@ -21,12 +21,20 @@ static void tell_waiters(VialSandbox *sandbox)
 	}
 }
 
-static void on_swept(const char *reason, gpointer data)
+static void on_forgotten(const GError *error, gpointer data)
 {
 	g_autoptr(VialSandbox) sandbox = data;
 
-	vial_sandbox_forget(sandbox);
 	tell_waiters(sandbox);
+}
+
+/* Told only when the record is gone for good: a viald killed right after would otherwise find it and call it failed. */
+static void on_swept(const char *reason, gpointer data)
+{
+	VialSandbox *sandbox = data;
+
+	vial_store_delete_sandbox(sandbox->app->store, sandbox->id, on_forgotten, sandbox);
+	g_hash_table_remove(sandbox->app->sandboxes->by_id, sandbox->id);
 }
 
 void vial_sandbox_delete(VialSandbox *sandbox, VialSandboxDone done, gpointer data)

@@ -155,7 +155,7 @@ static void begin(Freeze *freeze)
 		freeze->error = g_error_new_literal(VIAL_ERROR, VIAL_ERROR_UNAVAILABLE, "the sandbox has ended");
 		return finish(freeze);
 	}
-	freeze->timer = g_timeout_add(vial_time_patience_ms(FREEZE_TIMEOUT_MS), on_timeout, freeze);
+	freeze->timer = vial_time_add_verdict(FREEZE_TIMEOUT_MS, on_timeout, freeze);
 	vial_channel_hold(vial_sandbox_channel(sandbox), TRUE);
 	vial_channel_send_freeze(vial_sandbox_channel(sandbox));
 }

@@ -101,6 +101,8 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(VialSandbox, vial_sandbox_unref)
 json_t *vial_sandbox_json(const VialSandbox *sandbox);
 json_t *vial_sandbox_lifecycle_json(const VialSandbox *sandbox);
 void vial_sandbox_store(VialSandbox *sandbox);
+/* `done` (may be NULL) when the record is on the disk. */
+void vial_sandbox_store_then(VialSandbox *sandbox, VialStoreDone done, gpointer data);
 
 /* `done` is called at once when it runs, later when it must be woken; with an error when it cannot be used. */
 void vial_sandbox_acquire(VialSandbox *sandbox, VialSandboxDone done, gpointer data);
@@ -117,7 +119,7 @@ void vial_sandbox_resume(VialSandbox *sandbox, VialSandboxDone done, gpointer da
 void vial_sandbox_hibernate(VialSandbox *sandbox, VialSandboxDone done, gpointer data);
 void vial_sandbox_wake(VialSandbox *sandbox, VialSandboxDone done, gpointer data);
 
-/* PATCH lifecycle. */
+/* PATCH lifecycle; the caller stores it. */
 gboolean vial_sandbox_set_lifecycle(VialSandbox *sandbox, json_t *body, GError **error);
 
 /* Once at start: takes over what the last viald left, reaps what cannot be taken over. */

@@ -31,7 +31,6 @@ gboolean vial_sandbox_is_free(const VialSandbox *sandbox, const char *verb, GErr
 void vial_sandbox_listen(VialSandbox *sandbox);
 /* Its guest cannot be used any more: end it, and let its owner read why. */
 void vial_sandbox_lost(VialSandbox *sandbox, const char *why);
-void vial_sandbox_store_then(VialSandbox *sandbox, VialStoreDone done, gpointer data);
 /* What a manifest says about it. */
 json_t *vial_sandbox_facts(const VialSandbox *sandbox, const char *kind);
 char *vial_hibernation_dir(VialApp *app, const char *sandbox_id);

@@ -205,6 +205,5 @@ gboolean vial_sandbox_set_lifecycle(VialSandbox *sandbox, json_t *body, GError *
 	if (ttl >= 0)
 		vial_sandbox_set_ttl(sandbox, ttl);
 	sandbox->last_active_ms = vial_time_monotonic_ms();
-	vial_sandbox_store(sandbox);
 	return TRUE;
 }

@@ -23,6 +23,12 @@ vial_time_patience_ms(guint usual_ms)
 	return usual_ms * scale;
 }
 
+guint
+vial_time_add_verdict(guint usual_ms, GSourceFunc fn, gpointer data)
+{
+	return g_timeout_add_full(G_PRIORITY_LOW, vial_time_patience_ms(usual_ms), fn, data, NULL);
+}
+
 gint64
 vial_time_now_ms(void)
 {

@@ -253,6 +253,23 @@ def test_a_crash_while_sandboxes_are_made_leaves_no_orphans(client, daemon):
     wait_until(lambda: not [line for line in leftovers(daemon) if not line.startswith(f"{daemon.process.pid}:")])
 
 
+def test_what_was_answered_holds_when_viald_is_killed_the_moment_after(client, daemon):
+    kept, policy = client.create(), {"mode": "filtered", "deny_out": ["ALL_TRAFFIC"], "allow_out": ["192.0.2.7"]}
+    for round in range(4):
+        doomed = daemon.client().create()
+        kept = again(daemon.client(), kept)
+        steps = [lambda: kept.call("PATCH", "/lifecycle", {"ttl_seconds": 5000 + round}), lambda: kept.call("PUT", "/network", policy), doomed.delete]
+        for step in steps[round % 3:] + steps[:round % 3]:  # each of them is the last one once
+            step()
+        daemon.kill()
+        daemon.start()
+        shown = {entry["id"]: entry for entry in daemon.client().sandboxes()}
+        assert doomed.id not in shown, shown[doomed.id]
+        assert shown[kept.id]["ttl_seconds"] == 5000 + round and shown[kept.id]["network"] == {**shown[kept.id]["network"], **policy}
+        policy["allow_out"] = [f"192.0.2.{20 + round}"]
+    again(daemon.client(), kept).delete()
+
+
 def start_second(daemon, *options):
     return subprocess.run([build_dir() / "viald", "--config", "/dev/null", "--data-dir", daemon.data, "--run-dir", daemon.folder / "run2", "--images-dir",
                            images_dir(), *options], capture_output=True, text=True, timeout=slow(30))

@@ -140,6 +140,7 @@ def test_random_life_cycles_with_crashes_agree_with_the_model():
             world.check(id_)
     except BaseException:
         print(f"seed {seed}, step {len(done)}: {' '.join(done[-12:])}")
+        print(daemon.log_text()[-3000:])
         raise
     finally:
         daemon.stop()
