@@ -8,9 +8,9 @@
 #include <errno.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "clock.h"
 #include "files.h"
 
 #define STACK_BYTES (256u * 1024u)
@@ -101,20 +101,6 @@ static void *run(void *argument)
 	return NULL;
 }
 
-static int wait_parked(struct vial_devices *devices, unsigned timeout_ms)
-{
-	struct timespec deadline;
-	int result = 0;
-
-	clock_gettime(CLOCK_MONOTONIC, &deadline);
-	deadline.tv_sec += 1 + timeout_ms / 1000;
-	pthread_mutex_lock(&devices->lock);
-	while (!devices->is_parked && result == 0)
-		result = pthread_cond_clockwait(&devices->changed, &devices->lock, CLOCK_MONOTONIC, &deadline);
-	pthread_mutex_unlock(&devices->lock);
-	return -result;
-}
-
 int vial_devices_start(struct vial_devices *devices)
 {
 	pthread_attr_t attributes;
@@ -138,7 +124,7 @@ int vial_devices_start(struct vial_devices *devices)
 	result = -pthread_create(&devices->thread, &attributes, run, devices);
 	pthread_attr_destroy(&attributes);
 	devices->has_thread = result == 0;
-	return result < 0 ? result : wait_parked(devices, 10000);
+	return result < 0 ? result : vial_clock_wait(&devices->lock, &devices->changed, &devices->is_parked, 10000);
 }
 
 static void set(struct vial_devices *devices, bool wants_park, bool wants_end)
@@ -159,7 +145,7 @@ void vial_devices_resume(struct vial_devices *devices)
 int vial_devices_park(struct vial_devices *devices, unsigned timeout_ms)
 {
 	set(devices, true, false);
-	return wait_parked(devices, timeout_ms);
+	return vial_clock_wait(&devices->lock, &devices->changed, &devices->is_parked, timeout_ms);
 }
 
 void vial_devices_stop(struct vial_devices *devices, bool has_thread)

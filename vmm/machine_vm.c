@@ -137,6 +137,12 @@ int vial_machine_load_vm(struct vial_machine *machine, const struct vial_state *
 		vial_vcpu_equalise_tsc(vcpus, machine->vcpu_count);
 		result = vial_kvm_load(&machine->kvm, state);
 	}
+	/*
+	 * KVM hands an irqfd's edge on by a worker of its own, which may have been yet to run when the chips were saved: then the guest would
+	 * wait for ever for a request that is done. What it has not acknowledged is raised again; once too often is harmless.
+	 */
+	for (unsigned i = 0; i < machine->device_count && result == 0; i++)
+		vial_virtio_remind(&machine->devices[i]);
 	return result;
 }
 

@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -126,6 +127,8 @@ static int serve(const char *folder, const char *path)
 	control.enter_jail = enter_jail;
 	control.defaults = config;
 	if (folder) {
+		/* Until the jail's change of user takes this back nobody knows of us but the viald that started us: not worth outliving it. */
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
 		control.exit_fd = vial_folder_announce();
 		if (control.exit_fd < 0)
 			return fail("cannot announce", control.exit_fd);

@@ -11,9 +11,9 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "clock.h"
 #include "cpuid.h"
 #include "files.h"
 
@@ -213,21 +213,7 @@ void vial_vcpu_ask_park(struct vial_vcpu *vcpu)
 
 int vial_vcpu_wait_parked(struct vial_vcpu *vcpu, unsigned timeout_ms)
 {
-	struct timespec deadline;
-	int result = 0;
-
-	clock_gettime(CLOCK_MONOTONIC, &deadline);
-	deadline.tv_sec += timeout_ms / 1000;
-	deadline.tv_nsec += (long)(timeout_ms % 1000) * 1000000;
-	if (deadline.tv_nsec >= 1000000000) {
-		deadline.tv_sec++;
-		deadline.tv_nsec -= 1000000000;
-	}
-	pthread_mutex_lock(&vcpu->lock);
-	while (!vcpu->is_parked && result == 0)
-		result = pthread_cond_clockwait(&vcpu->changed, &vcpu->lock, CLOCK_MONOTONIC, &deadline);
-	pthread_mutex_unlock(&vcpu->lock);
-	return -result;
+	return vial_clock_wait(&vcpu->lock, &vcpu->changed, &vcpu->is_parked, timeout_ms);
 }
 
 void vial_vcpu_close(struct vial_vcpu *vcpu, bool has_thread)

@@ -218,7 +218,7 @@ gboolean vial_cgroup_usage(VialCgroups *cgroups, const char *id, VialCgroupUsage
 	return TRUE;
 }
 
-static void kill_members(VialCgroups *cgroups, const char *controller, const char *id)
+static void kill_members(VialCgroups *cgroups, const char *controller, const char *id, int spared)
 {
 	g_autofree char *path = group_file(cgroups, controller, id, "cgroup.procs");
 	g_autofree char *text = NULL;
@@ -230,9 +230,14 @@ static void kill_members(VialCgroups *cgroups, const char *controller, const cha
 	for (char **line = lines; *line; line++) {
 		int pid = atoi(*line);
 
-		if (pid > 1 && pid != getpid())
+		if (pid > 1 && pid != spared && pid != getpid())
 			kill(pid, SIGKILL);
 	}
+}
+
+void vial_cgroup_kill_others(VialCgroups *cgroups, const char *id, int pid)
+{
+	kill_members(cgroups, "pids", id, pid);
 }
 
 gboolean vial_cgroup_remove(VialCgroups *cgroups, const char *id)
@@ -248,7 +253,7 @@ gboolean vial_cgroup_remove(VialCgroups *cgroups, const char *id)
 			if (rmdir(folder) == 0 || errno == ENOENT)
 				break;
 			/* Busy: something still lives in it, or the kernel has not finished burying it. */
-			kill_members(cgroups, controller, id);
+			kill_members(cgroups, controller, id, 0);
 			g_usleep(REMOVE_PAUSE_USEC);
 		}
 		is_gone = is_gone && tries < REMOVE_TRIES;

@@ -34,6 +34,8 @@ gboolean vial_cgroup_create(VialCgroups *cgroups, const char *id, const VialCgro
 gboolean vial_cgroup_add(VialCgroups *cgroups, const char *id, int pid, GError **error);
 gboolean vial_cgroup_set_limits(VialCgroups *cgroups, const char *id, const VialCgroupLimits *limits, GError **error);
 gboolean vial_cgroup_usage(VialCgroups *cgroups, const char *id, VialCgroupUsage *out_usage);
+/* Kills what is in it besides this process. */
+void vial_cgroup_kill_others(VialCgroups *cgroups, const char *id, int pid);
 /* Kills whatever is still in it and removes it from every controller; FALSE if something will not go. */
 gboolean vial_cgroup_remove(VialCgroups *cgroups, const char *id);
 /* The ids of existing groups under our parent, for the sweep after a crash. */

@@ -57,6 +57,8 @@ typedef struct {
 	gboolean (*prepare)(VialEngine *engine, const VialLaunch *launch, GError **error);
 	/* Optional: the host process has this pid, just launched or just forked. */
 	gboolean (*joined)(VialEngine *engine, const char *id, const char *dir, pid_t pid, GError **error);
+	/* Optional: a host process of an earlier viald is ours now. Whatever else lives in its place is nobody's, and is ended. */
+	void (*adopted)(VialEngine *engine, const char *id, const char *dir);
 	/* Optional: completes a verb's request with fields and with descriptors. Opens files of ours, so it hardly blocks. */
 	gboolean (*complete)(VialEngine *engine, const char *dir, const char *verb, json_t *request, GArray *fds, GError **error);
 	/* Optional, where the host process can fork itself: appends what a child with this (prepared) folder needs. Takes the TAP. */

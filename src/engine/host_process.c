@@ -51,20 +51,27 @@ gboolean vial_host_process_record(const char *dir, pid_t pid, GError **error)
 	       vial_fail(error, VIAL_ERROR_NO_SPACE, "%s", problem->message);
 }
 
-void vial_host_process_kill(const char *dir)
+pid_t vial_host_process_find(const char *dir)
 {
 	g_autofree char *path = g_build_filename(dir, PID_FILE, NULL), *text = NULL, *started = NULL;
 	g_auto(GStrv) recorded = NULL;
-	vial_autofd int process = -1;
 
 	if (!g_file_get_contents(path, &text, NULL, NULL))
-		return;
+		return 0;
 	recorded = g_strsplit(g_strstrip(text), " ", 2);
 	if (g_strv_length(recorded) < 2)
-		return;
-	process = (int)syscall(SYS_pidfd_open, atoi(recorded[0]), 0);
+		return 0;
 	started = start_time(atoi(recorded[0]));
-	if (process < 0 || g_strcmp0(started, recorded[1]) != 0)
+	return g_strcmp0(started, recorded[1]) == 0 ? atoi(recorded[0]) : 0;
+}
+
+void vial_host_process_kill(const char *dir)
+{
+	pid_t pid = vial_host_process_find(dir);
+	vial_autofd int process = pid > 0 ? (int)syscall(SYS_pidfd_open, pid, 0) : -1;
+
+	/* Looked at again with the descriptor in hand: from here on it cannot become another's. */
+	if (process < 0 || vial_host_process_find(dir) != pid)
 		return;
 	syscall(SYS_pidfd_send_signal, process, SIGKILL, NULL, 0);
 	/* Its children die with it: only then does nobody make anew what the caller is about to remove. */

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "engine/engine.h"
+#include "util/fault.h"
 #include "util/fd.h"
 #include "util/log.h"
 #include "util/time.h"
@@ -236,6 +237,7 @@ static gboolean spawn_host(VialInstance *instance, GError **error)
 		return vial_fail(error, VIAL_ERROR_INTERNAL, "cannot start %s: %s", program, g_strerror(result));
 	}
 	g_child_watch_add(pid, on_host_exit, NULL);
+	vial_fault("engine.spawned");
 	if (instance->engine->ops->joined && !instance->engine->ops->joined(instance->engine, instance->id, instance->dir, pid, error)) {
 		kill(pid, SIGKILL);
 		close(ready[0]);
@@ -406,6 +408,7 @@ static void on_forked(json_t *result, const GError *error, gpointer data)
 	size_t index;
 	json_t *pid;
 
+	vial_fault("engine.forked");
 	json_array_foreach (pids, index, pid) {
 		g_autoptr(GError) problem = NULL;
 		const char *id = index < forking->ids->len ? forking->ids->pdata[index] : NULL;

@@ -67,6 +67,18 @@ static gboolean microvm_joined(VialEngine *engine, const char *id, const char *d
 	return vial_cgroup_add(((Microvm *)engine)->cgroups, id, pid, error) && vial_host_process_record(dir, pid, error);
 }
 
+/*
+ * A fork starts in its parent's cgroup, until viald has heard its pid and moved it: had the last viald died in between, it would run on there with
+ * nobody to end it. The monitor dropped what it had not yet read of that viald when it took our connection, so none comes after this.
+ */
+static void microvm_adopted(VialEngine *engine, const char *id, const char *dir)
+{
+	pid_t pid = vial_host_process_find(dir);
+
+	if (pid > 0)
+		vial_cgroup_kill_others(((Microvm *)engine)->cgroups, id, pid);
+}
+
 /* Memory is built in; processors can be held back by the cgroup but not added. */
 static gboolean microvm_fits(const VialLimits *saved, const VialLimits *wanted)
 {
@@ -154,6 +166,7 @@ static const VialEngineOps microvm_ops = {
 	.uses_tap = TRUE,
 	.prepare = microvm_prepare,
 	.joined = microvm_joined,
+	.adopted = microvm_adopted,
 	.complete = vial_microvm_complete,
 	.add_child = vial_microvm_add_child,
 	.fits = microvm_fits,

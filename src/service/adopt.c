@@ -90,7 +90,13 @@ static void on_adopted(VialInstance *instance, GError *error, gpointer data)
 	Candidate *candidate = data;
 	VialSandbox *sandbox = candidate->sandbox;
 	const char *state = instance ? vial_instance_state(instance) : NULL;
+	const VialEngineOps *ops = sandbox->app->engine->ops;
 
+	if (instance && ops->adopted) {
+		g_autofree char *dir = vial_host_dir(sandbox->app, sandbox->host_id);
+
+		ops->adopted(sandbox->app->engine, sandbox->host_id, dir);
+	}
 	if (state && strcmp(state, "running") == 0) {
 		vial_sandbox_set_running(sandbox, instance);
 		return vial_thaw(sandbox, on_thawed, candidate);

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from vial import WebSocket, WebSocketRefused
+from vial import WebSocket, WebSocketRefused, slow
 
 PORT = 8000
 SOURCE = (Path(__file__).parent / "guest_server.py").read_text()
@@ -55,7 +55,7 @@ def headers_of(answer):
 
 
 def until(condition, seconds=10):
-    deadline = time.monotonic() + seconds
+    deadline = time.monotonic() + slow(seconds)
     while time.monotonic() < deadline:
         if condition():
             return True

@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from vial import WebSocketRefused
+from vial import WebSocketRefused, slow
 
 
 class Terminal:
@@ -17,7 +17,7 @@ class Terminal:
         self.socket = sandbox.websocket("/pty", **query)
         self.output = b""
         self.last = None
-        self.deadline = time.monotonic() + 60
+        self.deadline = time.monotonic() + slow(60)
 
     def type(self, text):
         self.socket.send(text.encode() if isinstance(text, str) else text)
@@ -50,7 +50,7 @@ class Terminal:
 
 
 def until(condition, seconds=10):
-    deadline = time.monotonic() + seconds
+    deadline = time.monotonic() + slow(seconds)
     while time.monotonic() < deadline:
         if condition():
             return True
@@ -116,9 +116,8 @@ def test_sizes_default_to_24_and_80(sandbox):
 
 def test_interrupts_reach_the_foreground_process(sandbox):
     terminal = Terminal(sandbox)
-    terminal.type("sleep 1000; echo ended-$?\n")
-    terminal.expect("ended")
-    time.sleep(0.3)
+    terminal.type("sh -c 'echo re\"\"ady; exec sleep 1000'; echo ended-$?\n")
+    terminal.expect("ready")  # said by whom the interrupt shall reach: the shell has put it into the foreground
     terminal.type(b"\x03")
     terminal.type("echo after-$((1 + 1))\n")
     terminal.expect("after-2")

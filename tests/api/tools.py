@@ -11,14 +11,9 @@ import time
 from pathlib import Path
 from urllib.parse import quote, urlencode
 
-# Engines and machines differ in speed; every wait of every test is stretched by this.
-SLOWNESS = float(os.environ.get("VIAL_TEST_SLOWNESS", "1"))
+from vial import SLOWNESS, slow  # noqa: F401  (handed on)
 
 UNKNOWN_ID = "a" * 20
-
-
-def slow(seconds):
-    return seconds * SLOWNESS
 
 
 def wait_until(condition, seconds=20, interval=0.05):

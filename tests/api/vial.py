@@ -22,6 +22,13 @@ from urllib.parse import quote, urlencode, urlsplit
 
 ROOT = Path(__file__).resolve().parents[2]
 
+# Engines and machines differ in speed; every wait of every test is stretched by this.
+SLOWNESS = float(os.environ.get("VIAL_TEST_SLOWNESS", "1"))
+
+
+def slow(seconds):
+    return seconds * SLOWNESS
+
 
 def build_dir():
     return Path(os.environ.get("VIAL_BUILD_DIR", ROOT / "build"))
@@ -57,7 +64,7 @@ class Answer:
 class Client:
     """One key at one server. Every call uses a connection of its own."""
 
-    def __init__(self, url, key, timeout=60):
+    def __init__(self, url, key, timeout=min(slow(60), 200)):
         self.url = url
         self.key = key
         self.timeout = timeout
@@ -149,7 +156,7 @@ class Sandbox:
         return pid
 
     def wait_for_port(self, port, seconds=20):
-        deadline = time.monotonic() + seconds
+        deadline = time.monotonic() + slow(seconds)
         while time.monotonic() < deadline:
             if any(entry["port"] == port for entry in self.call("GET", "/ports")["ports"]):
                 return
@@ -176,7 +183,8 @@ class WebSocket:
 
     TEXT, BINARY, CLOSE, PING, PONG = 1, 2, 8, 9, 10
 
-    def __init__(self, address, path, headers=None, host=None, timeout=30):
+    def __init__(self, address, path, headers=None, host=None, timeout=min(slow(30), 120)):
+        self.timeout = timeout
         self.socket = socket.create_connection(address, timeout=timeout)
         self.file = self.socket.makefile("rb")
         self.close_code = None
@@ -235,10 +243,13 @@ class WebSocket:
 
     def receive(self):
         """str, bytes, or None once the other side has closed (see close_code)."""
+        deadline = time.monotonic() + self.timeout
         while True:
             opcode, payload = self.receive_frame()
             if opcode == self.PING:
                 self.send_frame(self.PONG, payload)
+                if time.monotonic() > deadline:  # pings alone would keep the socket's own time limit from ever being reached
+                    raise TimeoutError(f"no message within {self.timeout:g} s")
             elif opcode == self.CLOSE:
                 self.close_code = struct.unpack(">H", payload[:2])[0] if len(payload) >= 2 else 1005
                 return None
@@ -325,10 +336,10 @@ class Daemon:
     def kill(self):
         """As a crash: sandboxes go on for the next viald."""
         self.process.kill()
-        self.process.wait()
+        self.process.wait(timeout=60)
         self.log.close()
 
-    def stop(self, seconds=60):
+    def stop(self, seconds=slow(60)):
         """Ends viald and all its sandboxes the way Ctrl-C does, and checks that nothing is left."""
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGINT)

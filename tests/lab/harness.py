@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The lab suite's frame: machines, snapshots and forks as its tests use them, and the counting of results."""
 import os
-import socket
-import subprocess
+import signal
 import sys
 import time
 import traceback
@@ -12,6 +11,9 @@ from wire import Connection, Vmm, listener, unnamed
 
 COMMAND_LINE = ("quiet reboot=k panic=-1 clocksource=kvm-clock random.trust_cpu=on pci=off 8250.nr_uarts=0 no_timer_check "
                 "cryptomgr.notests mitigations=off")
+
+
+TEST_SECONDS = 300  # no test takes half of this on an idle machine
 
 
 class Lab:
@@ -180,27 +182,71 @@ def is_alive(pid):
         return False
 
 
-def run(lab, tests, state, only=None):
-    passed = failed = 0
+def chosen(tests, only, repeat):
+    """Those with one of the words in their name, each after what it needs (its `needs`), which is run once."""
+    words, found = only.split(","), []
+
+    def add(test):
+        for needed in getattr(test, "needs", ()):
+            if needed not in found:
+                add(needed)
+        found.append(test)
+
     for test in tests:
+        if any(word in test.__name__ for word in words):
+            add(test)
+            found += [test] * (repeat - 1)
+    return found
+
+
+def on_alarm(number, frame):
+    raise TimeoutError(f"it took longer than {TEST_SECONDS} s")
+
+
+def show_waiting():
+    """Where our programs wait in the kernel: what a test that never ended hung on."""
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open(f"/proc/{pid}/comm") as file:
+                name = file.read().strip()
+            if name not in ("viald", "vial-vmm"):
+                continue
+            for task in os.listdir(f"/proc/{pid}/task"):
+                with open(f"/proc/{pid}/task/{task}/stack") as file:
+                    print(f"  {name} {pid}/{task}: {' < '.join(line.split()[-1] for line in file.read().splitlines()[:6])}")
+        except OSError:  # gone meanwhile
+            pass
+
+
+def show_failure(lab, state, error):
+    traceback.print_exc(limit=-3, file=sys.stdout)
+    if isinstance(error, (TimeoutError, OSError)):
+        show_waiting()
+    for file in sorted(os.listdir(lab.directory)):
+        if file.endswith(".log") and os.path.getsize(lab.path(file)):
+            with open(lab.path(file), "rb") as log:
+                print(f"  {file}: {log.read()[-400:].decode(errors='replace')}")
+    if "daemon" in state:
+        print(f"  viald: {state['daemon'].log_text()[-2000:]}")
+
+
+def run(lab, tests, state, only=None, repeat=1):
+    passed = failed = 0
+    signal.signal(signal.SIGALRM, on_alarm)
+    for test in chosen(tests, only, repeat) if only else tests:
         name = test.__name__.removeprefix("test_").replace("_", " ")
-        if only and only not in test.__name__:
-            continue
         began = time.monotonic()
+        # Whatever a test waits for, this is the end of it: a hang fails with a sentence, and the next test has its turn.
+        signal.alarm(TEST_SECONDS)
         try:
             test(lab, state)
             passed += 1
             print(f"ok   {name} ({time.monotonic() - began:.1f} s)", flush=True)
         except Exception as error:
+            signal.alarm(0)
             failed += 1
             print(f"FAIL {name}: {error!r}", flush=True)
-            if isinstance(error, KeyError):
-                continue  # an earlier test did not leave what this one needs
-            traceback.print_exc(limit=-3, file=sys.stdout)
-            for file in sorted(os.listdir(lab.directory)):
-                if file.endswith(".log") and os.path.getsize(lab.path(file)):
-                    with open(lab.path(file), "rb") as log:
-                        print(f"  {file}: {log.read()[-400:].decode(errors='replace')}")
-            if "daemon" in state:
-                print(f"  viald: {state['daemon'].log_text()[-2000:]}")
+            if not isinstance(error, KeyError):  # else an earlier test did not leave what this one needs
+                show_failure(lab, state, error)
+        signal.alarm(0)
     return passed, failed

@@ -23,6 +23,7 @@ from wire import Connection, Gone, Vmm  # noqa: E402
 
 
 ROUNDS = 3
+DISK_ROUNDS = 6
 
 
 def remember(machine, memory, disk=None):
@@ -43,7 +44,7 @@ def all_differ(machines):
 
 
 def test_probe_says_usable(lab, state):
-    answer = json.loads(subprocess.run([lab.program, "--probe"], capture_output=True, text=True).stdout)
+    answer = json.loads(subprocess.run([lab.program, "--probe"], capture_output=True, text=True, timeout=120).stdout)
     expect(answer["usable"] is True, answer)
 
 
@@ -333,15 +334,40 @@ def test_two_vcpus_boot_fork_and_restore(lab, state):
     child.stop()
 
 
+def test_disk_requests_under_way_are_finished_in_forks_and_restores(lab, state):
+    """An interrupt that was raised but not yet delivered in the saved instant must come all the same: one request at a time, and no other to cover it up."""
+    def requests(machine):
+        return int(machine.shell("awk '{print $1}' /sys/block/vda/stat"))
+
+    def goes_on(machine):
+        before, deadline = requests(machine), time.monotonic() + 60
+        while requests(machine) < before + 20:
+            expect(time.monotonic() < deadline, f"its disk stands still: {machine.shell('cat /proc/interrupts')}")
+
+    machine = lab.boot()
+    machine.shell("dd if=/dev/zero of=/workspace/ring bs=64k count=64 2> /dev/null; sync; "
+                  "(while dd if=/workspace/ring of=/dev/null bs=4k iflag=direct 2> /dev/null; do :; done) > /dev/null 2>&1 &")
+    for _ in range(DISK_ROUNDS):
+        child = machine.fork(1)[0]
+        goes_on(child)
+        child.stop()
+    for _ in range(2):
+        restored = lab.restore(machine.snapshot(resume=True))
+        goes_on(restored)
+        restored.stop()
+    goes_on(machine)
+    machine.stop()
+
+
 def test_the_network_device_moves_packets(lab, state):
     taps = []
     for i in range(2):
         name = f"lab{i}"
-        subprocess.run(["ip", "tuntap", "add", name, "mode", "tap", "vnet_hdr"], check=True)
+        subprocess.run(["ip", "tuntap", "add", name, "mode", "tap", "vnet_hdr"], check=True, timeout=60)
         fd = os.open("/dev/net/tun", os.O_RDWR)
         fcntl.ioctl(fd, 0x400454CA, struct.pack("16sH22x", name.encode(), 0x0002 | 0x1000 | 0x4000))
         subprocess.run(f"ip netns add {name} && ip link set {name} netns {name} && ip -n {name} addr add 10.9.0.1/24 dev {name} && "
-                       f"ip -n {name} link set {name} up", shell=True, check=True)
+                       f"ip -n {name} link set {name} up", shell=True, check=True, timeout=60)
         taps.append(fd)
     machine = lab.boot(net={"mac": "02:00:00:00:00:02"}, fds=[taps[0]], command_line=COMMAND_LINE + " VIAL_IP=10.9.0.2/24 VIAL_GATEWAY=10.9.0.1")
     expect("02:00:00:00:00:02" in machine.shell("cat /sys/class/net/eth0/address"), "its address")
@@ -355,7 +381,7 @@ def test_the_network_device_moves_packets(lab, state):
                 "    s.sendto(b'%d' % i, ('10.9.0.2', 9))\n"
                 "    try:\n        s.recv(99); break\n    except OSError: pass\n"
                 "else: raise SystemExit(1)\n")
-        subprocess.run(["ip", "netns", "exec", space, "python3", "-c", code], check=True)
+        subprocess.run(["ip", "netns", "exec", space, "python3", "-c", code], check=True, timeout=200)
 
     ping("lab0")
     child = machine.fork(1, taps=[taps[1]])[0]
@@ -369,7 +395,7 @@ def test_the_network_device_moves_packets(lab, state):
 def test_a_hostile_guest_does_not_hurt_the_monitor(lab, state):
     source = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "vmm", "hostile_guest.S")
     hostile = lab.path("hostile")
-    subprocess.run(["cc", "-nostdlib", "-static", "-Wl,-Ttext=0x200000,--build-id=none", "-o", hostile, source], check=True)
+    subprocess.run(["cc", "-nostdlib", "-static", "-Wl,-Ttext=0x200000,--build-id=none", "-o", hostile, source], check=True, timeout=60)
     for seed in (1, 2, 3):
         machine = Machine(lab, lab.name("evil"))
         machine.start({"vcpus": 2, "memory_mb": 64, "kernel": hostile, "command_line": f"{seed}", "overlay_dir": lab.directory, "disks": lab.disks()}, hello=False)
@@ -388,15 +414,18 @@ def main():
     parser = argparse.ArgumentParser()
     for name in ("build", "data", "kernel", "root-disk", "vial-disk"):
         parser.add_argument("--" + name, required=True)
-    parser.add_argument("--only")
-    parser.add_argument("--part", choices=("monitor", "service", "figures"), help="only vial-vmm itself, only what goes through viald, or only what is measured")
+    parser.add_argument("--only", help="only tests with one of these words, separated by commas, in their name, and what they need before")
+    parser.add_argument("--repeat", type=int, default=1, help="how often each of those is run")
+    parser.add_argument("--part", choices=("monitor", "service", "figures", "api"),
+                        help="only vial-vmm itself, only what goes through viald, only what is measured, or only the API suite")
+    parser.add_argument("--api", default=" ".join(service.API_SUITE), help="files of tests/api, separated by spaces")
     lab = Lab(parser.parse_args())
     monitor = [value for name, value in globals().items() if name.startswith("test_")]
     figures = [test_cold_boot_reaches_the_agent, test_the_monitor_is_jailed, test_restore_and_fork_are_much_faster_than_a_boot]
-    tests = {"monitor": monitor, "service": service.TESTS, "figures": figures, None: monitor + service.TESTS}[lab.args.part]
+    tests = {"monitor": monitor, "service": service.TESTS, "figures": figures, "api": service.TESTS[:2], None: monitor + service.TESTS}[lab.args.part]
     state = {}
-    passed, failed = run(lab, tests, state, lab.args.only)
-    if "environment" in state and not lab.args.only:
+    passed, failed = run(lab, tests, state, lab.args.only, lab.args.repeat)
+    if "environment" in state and (lab.args.part == "api" or not lab.args.only):
         try:
             more = service.run_api_suite(lab, state)
         except Exception as error:  # it counts as one that failed

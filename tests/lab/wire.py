@@ -22,6 +22,7 @@ class Gone(Exception):
 class Connection:
     def __init__(self, path, timeout=60):
         self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self.socket.settimeout(timeout)
         deadline = time.monotonic() + timeout
         while True:
             try:

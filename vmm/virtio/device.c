@@ -117,6 +117,12 @@ static void interrupt(struct vial_virtio *device, unsigned reason)
 	vial_file_post(device->interrupt_fd);
 }
 
+void vial_virtio_remind(struct vial_virtio *device)
+{
+	if (atomic_load(&device->interrupt_status))
+		vial_file_post(device->interrupt_fd);
+}
+
 void vial_virtio_config_changed(struct vial_virtio *device)
 {
 	device->config_generation++;
@@ -221,11 +227,6 @@ static void write_queue_register(struct vial_virtio *device, uint32_t offset, ui
 	}
 }
 
-static void wake_device_thread(struct vial_virtio *device)
-{
-	vial_file_post(device->notify_fd);
-}
-
 static void write_status(struct vial_virtio *device, uint32_t value)
 {
 	value &= STATUS_KNOWN;
@@ -243,7 +244,7 @@ static void write_status(struct vial_virtio *device, uint32_t value)
 	device->status = value;
 	/* Buffers may be waiting already, and so may the host's side. */
 	if (vial_virtio_is_running(device))
-		wake_device_thread(device);
+		vial_file_post(device->notify_fd);
 }
 
 static void write_register(struct vial_virtio *device, uint32_t offset, uint32_t value)
@@ -263,7 +264,7 @@ static void write_register(struct vial_virtio *device, uint32_t offset, uint32_t
 		device->queue_select = value;
 		break;
 	case REG_QUEUE_NOTIFY:
-		wake_device_thread(device);
+		vial_file_post(device->notify_fd);
 		break;
 	case REG_INTERRUPT_ACK:
 		atomic_fetch_and(&device->interrupt_status, ~value);

@@ -86,6 +86,8 @@ bool vial_virtio_has(const struct vial_virtio *device, uint64_t feature);
 bool vial_virtio_is_running(const struct vial_virtio *device);
 /* Tells the driver that the configuration changed. */
 void vial_virtio_config_changed(struct vial_virtio *device);
+/* Raises again what the driver has not acknowledged. */
+void vial_virtio_remind(struct vial_virtio *device);
 
 /* While everything is parked. */
 void vial_virtio_save(struct vial_virtio *device, uint32_t index, struct vial_state_writer *writer);
