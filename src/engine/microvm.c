@@ -6,12 +6,14 @@
  * snapshot's writer and the disk's private layer cache is the cgroup's too, but the kernel takes that back when it wants.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <glib/gstdio.h>
 #include <string.h>
 #include <sys/utsname.h>
 
 #include "engine/host_process.h"
 #include "engine/microvm_private.h"
+#include "util/fd.h"
 #include "util/json.h"
 
 #define MONITOR_MB 96
@@ -25,6 +27,7 @@ typedef struct {
 	char *program;
 	char *disk_builder;
 	char *kernel;
+	int kernel_fd; /* as long as it is open nobody clears the kernel away, even if it is no longer the newest */
 	char *version;
 	VialCgroups *cgroups;
 } Microvm;
@@ -151,6 +154,7 @@ static void microvm_free(VialEngine *engine)
 	if (microvm->cgroups)
 		vial_cgroups_remove_parent(microvm->cgroups);
 	vial_cgroups_free(microvm->cgroups);
+	vial_fd_clear(&microvm->kernel_fd);
 	g_free(microvm->program);
 	g_free(microvm->disk_builder);
 	g_free(microvm->kernel);
@@ -195,6 +199,7 @@ VialEngine *vial_microvm_new(const char *program_dir, const char *images_dir, js
 	microvm->base.ops = &microvm_ops;
 	microvm->program = g_build_filename(program_dir, "vial-vmm", NULL);
 	microvm->kernel = vial_microvm_kernel(images_dir, error);
+	microvm->kernel_fd = microvm->kernel ? open(microvm->kernel, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
 	if (microvm->kernel && (microvm->disk_builder = vial_microvm_disk_builder(program_dir, error)) &&
 	    (microvm->cgroups = vial_cgroups_new("/sys/fs/cgroup", parent, error))) {
 		microvm->version = make_version(report, microvm->kernel);
