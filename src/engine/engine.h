@@ -13,6 +13,9 @@
 
 #include "engine/channel.h"
 
+/* In a checkpoint: see vial_instance_record_hot(). */
+#define VIAL_HOT_FILE "hot"
+
 typedef struct VialEngine VialEngine;
 typedef struct VialInstance VialInstance;
 
@@ -52,6 +55,7 @@ typedef struct {
 	/* A string that changes whenever checkpoints of the one version cannot be restored by the other. */
 	const char *(*version)(VialEngine *engine);
 	const char *(*host_program)(VialEngine *engine);
+	gboolean records_hot; /* a restored host process can say what memory its guest touched, and a list of that makes the next restore faster */
 	gboolean uses_tap; /* the guest's network is a TAP that comes with `start`, not the namespace */
 	/* Blocking; on a worker thread. Leaves nothing behind when it fails. */
 	gboolean (*prepare)(VialEngine *engine, const VialLaunch *launch, GError **error);
@@ -120,8 +124,10 @@ const char *vial_instance_state(const VialInstance *instance); /* new, created, 
 
 /* The verbs. `done` gets an error or none. */
 void vial_instance_create(VialInstance *instance, VialCallDone done, gpointer data);
-/* `tap_fd` (-1: none) is consumed. */
-void vial_instance_start(VialInstance *instance, const char *image, int tap_fd, VialCallDone done, gpointer data);
+/* `tap_fd` (-1: none) is consumed. `records_hot`: vial_instance_record_hot() will be asked for. */
+void vial_instance_start(VialInstance *instance, const char *image, int tap_fd, gboolean records_hot, VialCallDone done, gpointer data);
+/* Adds the list of what was touched since the restore to the checkpoint, for engines with records_hot. */
+void vial_instance_record_hot(VialInstance *instance, const char *image, VialCallDone done, gpointer data);
 void vial_instance_checkpoint(VialInstance *instance, const char *image, gboolean leave_running, VialCallDone done, gpointer data);
 void vial_instance_pause(VialInstance *instance, VialCallDone done, gpointer data);
 void vial_instance_resume(VialInstance *instance, VialCallDone done, gpointer data);

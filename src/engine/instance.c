@@ -361,13 +361,21 @@ void vial_instance_create(VialInstance *instance, VialCallDone done, gpointer da
 	verb(instance, json_pack("{s:s}", "op", "create"), done, data);
 }
 
-void vial_instance_start(VialInstance *instance, const char *image, int tap_fd, VialCallDone done, gpointer data)
+void vial_instance_start(VialInstance *instance, const char *image, int tap_fd, gboolean records_hot, VialCallDone done, gpointer data)
 {
+	json_t *request = json_pack("{s:s, s:s*}", "op", "start", "image", image);
 	GArray *fds = vial_fds_new();
 
 	if (tap_fd >= 0)
 		g_array_append_val(fds, tap_fd);
-	verb_with(instance, json_pack("{s:s, s:s*}", "op", "start", "image", image), fds, done, data);
+	if (records_hot)
+		json_object_set_new(request, "record_hot", json_true());
+	verb_with(instance, request, fds, done, data);
+}
+
+void vial_instance_record_hot(VialInstance *instance, const char *image, VialCallDone done, gpointer data)
+{
+	verb(instance, json_pack("{s:s, s:s}", "op", "hotset", "image", image), done, data);
 }
 
 void vial_instance_checkpoint(VialInstance *instance, const char *image, gboolean leave_running, VialCallDone done, gpointer data)

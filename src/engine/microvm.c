@@ -167,6 +167,7 @@ static const VialEngineOps microvm_ops = {
 	.isolation = "hardware virtualisation (KVM), own Linux kernel",
 	.version = microvm_version,
 	.host_program = microvm_host_program,
+	.records_hot = TRUE,
 	.uses_tap = TRUE,
 	.prepare = microvm_prepare,
 	.joined = microvm_joined,

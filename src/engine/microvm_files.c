@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Files and descriptors of the verbs. The monitor is jailed: what it writes or takes over after its start it is handed, in the order of
- * docs/microvm.md. A checkpoint is a folder with `state`, `memory`, `disk` and `machine.json`, the size of the machine that fits them; what has
+ * docs/microvm.md. A checkpoint is a folder with `state`, `memory`, `disk` and `machine.json`, the size of the machine that fits them, and
+ * a template's has `hot`, the memory that is touched first; what has
  * been written there is never changed afterwards, because restored machines have it mapped. Removing it is fine.
  */
 #include <errno.h>
@@ -98,6 +99,8 @@ gboolean vial_microvm_complete(VialEngine *engine, const char *dir, const char *
 		return complete_checkpoint(dir, request, fds, error);
 	if (strcmp(verb, "start") == 0)
 		return complete_start(dir, request, error);
+	if (strcmp(verb, "hotset") == 0)
+		return add_new_file(fds, json_string_value(json_object_get(request, "image")), VIAL_HOT_FILE, error);
 	if (strcmp(verb, "fork") == 0)
 		return add_overlay(fds, dir, error) && json_object_set_new(request, "exit_files", json_true()) == 0;
 	return TRUE;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Bakes templates: boot cold, warm the kernels, freeze, checkpoint, rename into place. One at a time; a failed one is
+ * Bakes templates: boot cold, warm the kernels, freeze, checkpoint, try it out, rename into place. One at a time; a failed one is
  * reported and its sandboxes then boot cold.
  */
 #include <errno.h>
@@ -11,6 +11,7 @@
 #include "service/manifest.h"
 #include "service/prune.h"
 #include "service/template_private.h"
+#include "service/trial.h"
 #include "util/id.h"
 #include "util/json.h"
 #include "util/log.h"
@@ -96,13 +97,31 @@ static void seal_done(gpointer data)
 	leave(bake, NULL);
 }
 
+static void on_tried(gpointer data)
+{
+	vial_worker_run(seal_work, seal_done, data);
+}
+
+static VialBootSpec boot_spec(const Bake *bake)
+{
+	return (VialBootSpec){
+		.sandbox_id = bake->id,
+		.host_id = bake->id,
+		.rootfs = bake->template->rootfs,
+		.runtime_dir = bake->app->templates->runtime_dir,
+		.limits = bake->template->limits,
+	};
+}
+
 static void on_checkpointed(json_t *result, const GError *error, gpointer data)
 {
 	Bake *bake = data;
+	VialBootSpec spec = boot_spec(bake);
 
 	if (error)
 		return leave(bake, error->message);
-	vial_worker_run(seal_work, seal_done, bake);
+	spec.image = bake->image;
+	vial_trial(bake->app, &spec, on_tried, bake);
 }
 
 static void on_frozen(VialInstance *instance, gpointer data)
@@ -181,13 +200,7 @@ static void bake_next(Bake *bake)
 	bake->image = g_strdup_printf("%s/baking-%s", bake->app->templates->images_dir, bake->id);
 	bake->started_ms = vial_time_monotonic_ms();
 	say(bake, "baking, which takes some seconds and happens once");
-	spec = (VialBootSpec){
-		.sandbox_id = bake->id,
-		.host_id = bake->id,
-		.rootfs = bake->template->rootfs,
-		.runtime_dir = bake->app->templates->runtime_dir,
-		.limits = bake->template->limits,
-	};
+	spec = boot_spec(bake);
 	vial_boot(bake->app, &spec, on_booted, bake);
 }
 

@@ -318,7 +318,7 @@ static void start(Boot *boot, VialInstance *instance)
 		boot->is_deep_pending = TRUE;
 		vial_worker_run(deep_work, deep_done, boot);
 	}
-	vial_instance_start(instance, boot->spec.image, tap_fd, on_started, boot);
+	vial_instance_start(instance, boot->spec.image, tap_fd, boot->spec.records_hot, on_started, boot);
 }
 
 static void on_launched(VialInstance *instance, GError *error, gpointer data)

@@ -17,6 +17,7 @@ typedef struct {
 	VialLimits limits;
 	const char *image;       /* checkpoint to restore; NULL boots cold */
 	gboolean is_trusted;     /* the image was written by us just now and needs no manifest */
+	gboolean records_hot;    /* it is restored to record what memory it touches first */
 	const char *generation;  /* NULL: a new one */
 	json_t *env;             /* borrowed; may be NULL */
 	json_t *network;         /* the policy in force before user code runs; borrowed, NULL is disabled */

@@ -380,7 +380,7 @@ def test_what_nobody_had_recorded_does_not_outlive_the_viald_that_made_it(lab, s
     parent = state["s"]
     remember(parent, "before")
     before, known = monitors(), {sandbox["id"] for sandbox in state["client"].sandboxes()}
-    for point, action in (("engine.forked", lambda: fork(state, parent, 2)), ("engine.spawned", state["client"].create)):
+    for point, action in (("engine.forked", lambda: fork(state, parent, 2)), ("engine.spawned", lambda: state["client"].create())):
         crash_at(state, point, action, parent)
         wait_for(lambda: monitors() == before)
         born = [sandbox for sandbox in state["client"].sandboxes() if sandbox["id"] not in known]
