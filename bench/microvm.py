@@ -4,6 +4,7 @@ stock kernel with the real agent on an emulated processor (the lab), whose times
 """
 import json
 import os
+import platform
 import subprocess
 
 from harness import BUILD, ROOT
@@ -47,7 +48,10 @@ def lab():
     if not figures:
         print(f"     microvm, lab figures: skipped: {(result.stderr.strip().splitlines() or ['the lab gave no result'])[-1]}")
         return
-    values, where = figures[-1], "lab: QEMU TCG, emulated SVM"
+    values, where = figures[-1], "lab"
+    print(f"     {where}: {values['environment']}; host {platform.release()}, {os.cpu_count()} processors, load {os.getloadavg()[0]:.1f}")
+    print(f"     measured: cold boot {values['cold_boot_to_hello_s']:.2f} s, restore {values['restore_to_hello_s']:.2f} s, fork {values['fork_to_hello_s']:.2f} s, "
+          f"each to the agent's hello [{where}]")
     yield row("restore -> hello, in cold boots -> hello", values["restore_to_hello_s"] / values["cold_boot_to_hello_s"], "x", 0.1, where)
     yield row("fork -> hello, in restores -> hello", values["fork_to_hello_s"] / values["restore_to_hello_s"], "x", 1, where)
     yield row("resident beyond guest memory", values["monitor_rss_beyond_guest_mib"], "MiB", 5, where)
