@@ -27,7 +27,7 @@ def test_the_limits_are_seen_from_outside_and_inside(small):
 
 
 def test_a_command_that_takes_all_memory_is_ended_and_the_sandbox_lives(small):
-    result = small.exec(f"python3 -c \"{HOG.replace(chr(10), chr(10))}\"", timeout_seconds=60)
+    result = small.exec(f"python3 -c \"{HOG}\"", timeout_seconds=int(slow(60)))
     assert result["exit_code"] != 0 and result["timed_out"] is False
     assert result.get("oom") is True, result
     assert answers(small)
@@ -38,7 +38,7 @@ def test_a_cell_that_takes_all_memory_loses_its_kernel_only(small):
     small.call("POST", "/run", {"code": "kept = 1"})
     other = small.call("POST", "/repl/sessions", {"language": "python"})
     small.call("POST", f"/repl/sessions/{other['id']}/run", {"code": "kept = 'in the other'"})
-    result = run(small, HOG, timeout_ms=60_000)
+    result = run(small, HOG, timeout_ms=int(slow(60_000)))
     assert result["exit_code"] == 1
     assert "emory" in (result.get("error_name", "") + result.get("error_value", "") + result.get("error", "")), result
     assert answers(small)
@@ -57,7 +57,7 @@ def test_a_background_hog_is_ended_and_its_neighbours_live(small):
 
 
 def test_a_memory_hog_in_files_does_not_take_the_sandbox_along(small):
-    small.exec("head -c 2000000000 /dev/zero > /dev/shm/hog", timeout_seconds=60)
+    small.exec("head -c 2000000000 /dev/zero > /dev/shm/hog", timeout_seconds=int(slow(60)))
     assert answers(small)
     small.exec("rm -f /dev/shm/hog")
     assert small.refresh()["status"] == "running"
@@ -114,11 +114,10 @@ def test_the_disk_has_a_limit_and_a_full_one_is_told(client):
 def test_the_processor_share_is_enforced(client):
     half = client.create(cpu=0.5)
     spin = "import time\nend = time.monotonic() + 3\nn = 0\nwhile time.monotonic() < end: n += 1\nprint(time.process_time())"
-    used = []
-    before = half.call("GET", "/metrics")["host_cpu_ms"]
-    used.append(float(half.call("POST", "/exec", {"argv": ["python3", "-c", spin]})["stdout"]))
-    spent = half.call("GET", "/metrics")["host_cpu_ms"] - before
-    assert spent < 3000, f"half a processor for about three seconds, but {spent} ms were spent"
+    before, started = half.call("GET", "/metrics")["host_cpu_ms"], time.monotonic()
+    half.call("POST", "/exec", {"argv": ["python3", "-c", spin]})
+    spent, took_ms = half.call("GET", "/metrics")["host_cpu_ms"] - before, (time.monotonic() - started) * 1000
+    assert took_ms > 3000 and spent < 0.75 * took_ms, f"half a processor for {took_ms:.0f} ms, but {spent} ms were spent"
     half.delete()
 
 
