@@ -23,7 +23,7 @@ from wire import Connection, Gone, Vmm  # noqa: E402
 
 
 ROUNDS = 3
-DISK_ROUNDS = 6
+DISK_ROUNDS = 3
 
 
 def remember(machine, memory, disk=None):
