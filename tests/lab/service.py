@@ -105,6 +105,8 @@ def test_viald_bakes_its_template_with_microvms(lab, state):
     state["client"] = state["daemon"].client()
     wait_for(lambda: state["client"].call("GET", "/v1/templates")[0]["ready"], 300)
     lab.figure("viald_bake_s", time.monotonic() - began)
+    hot = list(Path(lab.path("images")).glob("baked-minimal-*/hot"))
+    expect(len(hot) == 1 and hot[0].stat().st_size > 16, "what a restore touches first is recorded")
     wait_for(lambda: "Vial is ready" in state["daemon"].log_text())
     expect("engine: microvm, because the configuration says so" in state["daemon"].log_text(), state["daemon"].log_text()[-500:])
 
