@@ -97,9 +97,9 @@ def blanks(n):
 
 
 class Ticker:
-    """A program in the guest that speaks every few milliseconds; the longest silence on this side is how long the guest stood still."""
+    """A program in the guest that speaks every millisecond or two; the longest silence on this side is how long the guest stood still, and that interval more."""
 
-    LOOP = "import time\nwhile True:\n    print('.', flush=True)\n    time.sleep(0.004)"
+    LOOP = "import time\nwhile True:\n    print('.', flush=True)\n    time.sleep(0.001)"
 
     def __init__(self, daemon, sandbox):
         self.connection = daemon.connect()
