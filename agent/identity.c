@@ -19,8 +19,8 @@
 
 #define ENTROPY_BYTES 64
 /*
- * A HELLO may wait on its way for as long as its sender waits for the answer, so its stamp may be older than that than our clock, but hardly younger. The
- * answer carries our time, and the host knows when it sent and when it heard: it judges exactly.
+ * A HELLO may have waited on its way, so our clock may be that much ahead of its stamp, but hardly behind it. The answer carries our time, and
+ * the host knows when it sent and when it heard: it judges exactly.
  */
 #define MAX_CLOCK_BEHIND_NS (2 * INT64_C(1000000000))
 #define MAX_CLOCK_AHEAD_NS (60 * INT64_C(1000000000))

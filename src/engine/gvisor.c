@@ -135,7 +135,12 @@ static void gvisor_free(VialEngine *engine)
 {
 	Gvisor *gvisor = (Gvisor *)engine;
 
+	g_autofree char *run_dir = g_path_get_dirname(gvisor->runsc_root);
+
+	/* Each goes only if no sandbox is left for the next viald. */
 	vial_cgroups_remove_parent(gvisor->cgroups);
+	if (g_rmdir(gvisor->runsc_root) == 0)
+		g_rmdir(run_dir);
 	vial_cgroups_free(gvisor->cgroups);
 	g_free(gvisor->runsc);
 	g_free(gvisor->shim);

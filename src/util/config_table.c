@@ -39,7 +39,7 @@ const VialSetting vial_settings[] = {
 	{ .name = "pool_size", .type = VIAL_SETTING_NUMBER, .offset = AT(pool_size), .initial = "2", .max = 1000,
 	  .help = "sandboxes kept ready per template" },
 	{ .name = "pool_blanks", .type = VIAL_SETTING_NUMBER, .offset = AT(pool_blanks), .initial = "4", .max = 1000,
-	  .help = "Empty sandboxes prepared per template behind the pool, which a fork, a wake or a create beyond it fills; 13 MB each. None without a pool." },
+	  .help = "empty sandboxes prepared per template behind the pool" },
 	{ .name = "snapshot_quota_mb", .type = VIAL_SETTING_NUMBER, .offset = AT(snapshot_quota_mb), .initial = "51200", .max = 100000000,
 	  .help = "disk space that all snapshots together may take" },
 	{ .name = "resolvers", .type = VIAL_SETTING_LIST, .offset = AT(resolvers), .initial = "",

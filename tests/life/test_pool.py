@@ -1,20 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
 """The warm pool: ready, never handed out twice, and its guests are their owner's from the first call on."""
 
+import random
+import shutil
+import tempfile
 import threading
+import time
 
 import pytest
 
 from test_states import value, wait_for
+from vial import Daemon
 
 
 @pytest.fixture(scope="module")
 def pooled(request):
-    import shutil
-    import tempfile
-
-    from vial import Daemon
-
     folder = tempfile.mkdtemp(prefix="vial-test-", dir="/tmp")
     daemon = Daemon(folder, "--pool-size", "2")
     yield daemon
@@ -108,13 +108,6 @@ def test_a_killed_viald_leaves_no_pooled_guest_behind(pooled):
 
 def test_a_crash_while_it_fills_leaves_nothing():
     """What a sandbox's half-made host process was doing ends with it, wherever it was when viald was killed."""
-    import random
-    import shutil
-    import tempfile
-    import time
-
-    from vial import Daemon
-
     folder = tempfile.mkdtemp(prefix="vial-test-", dir="/tmp")
     daemon = Daemon(folder, "--pool-size", "2")
     for _ in range(6):

@@ -151,19 +151,25 @@ static void notifications_wrap_around(void)
 	assert(fake_used_index(&rng, 0) == (uint16_t)70000);
 }
 
+/* The state of a device, number 3, that has served one request and whose driver has not acknowledged it. */
+static void save_after_one_request(struct vial_state_writer *writer, struct vial_state *out_state)
+{
+	fake_bring_up(&rng);
+	fake_descriptor(&rng, 0, 0, FAKE_DATA, 8, DESC_WRITE, 0);
+	fake_offer(&rng, 0, 0);
+	vial_virtio_serve(&rng);
+	vial_state_begin(writer);
+	vial_virtio_save(&rng, 3, writer);
+	assert(vial_state_end(writer) == 0 && vial_state_parse(writer->bytes, writer->size_bytes, out_state) == 0);
+}
+
 static void state_survives_and_nonsense_does_not(void)
 {
 	struct vial_state_writer writer;
 	struct vial_state state;
 	struct vial_virtio copy;
 
-	fake_bring_up(&rng);
-	fake_descriptor(&rng, 0, 0, FAKE_DATA, 8, DESC_WRITE, 0);
-	fake_offer(&rng, 0, 0);
-	vial_virtio_serve(&rng);
-	vial_state_begin(&writer);
-	vial_virtio_save(&rng, 3, &writer);
-	assert(vial_state_end(&writer) == 0 && vial_state_parse(writer.bytes, writer.size_bytes, &state) == 0);
+	save_after_one_request(&writer, &state);
 	vial_rng_init(&copy, &memory);
 	assert(vial_virtio_load(&copy, 2, &state) == -EPROTO && vial_virtio_load(&copy, 3, &state) == 0);
 	assert(copy.queues[0].next_available == 1 && copy.queues[0].next_used == 1 && vial_virtio_is_running(&copy));
@@ -181,13 +187,7 @@ static void an_interrupt_under_way_is_raised_again(void)
 	struct vial_virtio copy;
 	uint64_t count;
 
-	fake_bring_up(&rng);
-	fake_descriptor(&rng, 0, 0, FAKE_DATA, 8, DESC_WRITE, 0);
-	fake_offer(&rng, 0, 0);
-	vial_virtio_serve(&rng);
-	vial_state_begin(&writer);
-	vial_virtio_save(&rng, 3, &writer);
-	assert(vial_state_end(&writer) == 0 && vial_state_parse(writer.bytes, writer.size_bytes, &state) == 0);
+	save_after_one_request(&writer, &state);
 	vial_rng_init(&copy, &memory);
 	copy.interrupt_fd = eventfd(0, EFD_NONBLOCK);
 	assert(vial_virtio_load(&copy, 3, &state) == 0);
