@@ -83,16 +83,13 @@ uint8_t *vial_connection_reserve(size_t size_bytes)
 
 void vial_connection_commit(uint32_t stream, uint16_t epoch, uint8_t type, uint8_t channel, size_t size_bytes)
 {
-	struct vial_wire_frame frame = {
-		.length = (uint32_t)size_bytes, .stream = stream, .epoch = epoch, .type = type, .channel = channel
-	};
+	struct vial_wire_frame frame = { .length = (uint32_t)size_bytes, .stream = stream, .epoch = epoch, .type = type, .channel = channel };
 
 	vial_wire_header_encode(&frame, output.bytes + output.end);
 	output.end += VIAL_WIRE_HEADER_BYTES + size_bytes;
 }
 
-void vial_connection_send(uint32_t stream, uint16_t epoch, uint8_t type, uint8_t channel, const void *payload,
-			  size_t size_bytes)
+void vial_connection_send(uint32_t stream, uint16_t epoch, uint8_t type, uint8_t channel, const void *payload, size_t size_bytes)
 {
 	uint8_t *space = vial_connection_reserve(size_bytes);
 
@@ -199,8 +196,7 @@ void vial_connection_dispatch(const struct vial_wire_frame *frame)
 		vial_streams_reset(frame->epoch);
 		break;
 	case VIAL_WIRE_PING:
-		vial_connection_send(VIAL_WIRE_STREAM_CONNECTION, frame->epoch, VIAL_WIRE_PONG, 0, frame->payload,
-				     frame->length);
+		vial_connection_send(VIAL_WIRE_STREAM_CONNECTION, frame->epoch, VIAL_WIRE_PONG, 0, frame->payload, frame->length);
 		break;
 	case VIAL_WIRE_PONG:
 		break;

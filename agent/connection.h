@@ -20,8 +20,7 @@ size_t vial_connection_room(void);
 bool vial_connection_is_frozen(void);
 
 /* Queues one frame; never fails for want of room, so callers check room for anything big. */
-void vial_connection_send(uint32_t stream, uint16_t epoch, uint8_t type, uint8_t channel, const void *payload,
-			  size_t size_bytes);
+void vial_connection_send(uint32_t stream, uint16_t epoch, uint8_t type, uint8_t channel, const void *payload, size_t size_bytes);
 /* `size_bytes` of payload space at the end of the queue, to be committed or forgotten at once. NULL when out of memory. */
 uint8_t *vial_connection_reserve(size_t size_bytes);
 void vial_connection_commit(uint32_t stream, uint16_t epoch, uint8_t type, uint8_t channel, size_t size_bytes);

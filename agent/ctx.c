@@ -3,6 +3,7 @@
 #include "ctx.h"
 
 #include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,6 +21,11 @@
 #define MAX_FAILURES 3
 /* How much of what a kernel says on its stderr before it is ready goes into the reason. */
 #define MAX_COMPLAINT 300
+/* Far more than a cold start with every library takes on an emulated processor. */
+#define START_MS 300000
+/* A kernel that exits runs what the user's code has left for that moment; first it is asked to hurry, then it is killed. */
+#define EXIT_TERM_MS 1000
+#define EXIT_KILL_MS 900
 #define DEFAULT_PREFIX "default-"
 
 static struct vial_ctx *contexts;
@@ -106,6 +112,7 @@ static void start_kernel(struct vial_ctx *ctx);
 
 static void die(struct vial_ctx *ctx, const char *problem)
 {
+	vial_timer_clear(&ctx->limit);
 	ctx->state = VIAL_CTX_DEAD;
 	if (problem != ctx->problem)
 		snprintf(ctx->problem, sizeof(ctx->problem), "%s", problem);
@@ -125,7 +132,11 @@ void vial_ctx_next(struct vial_ctx *ctx)
 {
 	struct vial_run *run = ctx->first_queued;
 
-	if (ctx->state != VIAL_CTX_IDLE || !run)
+	if (!run || ctx->current)
+		return;
+	if (ctx->state != VIAL_CTX_IDLE || ctx->owes_reseed)
+		vial_run_await_kernel(run);
+	if (ctx->state != VIAL_CTX_IDLE)
 		return;
 	if (ctx->owes_reseed) {
 		vial_ctx_reseed_first(ctx);
@@ -183,10 +194,29 @@ static void on_output(uint8_t channel, const uint8_t *bytes, size_t size_bytes, 
 		vial_late_add(&ctx->late, channel, bytes, size_bytes);
 }
 
+static void on_too_long(struct vial_timer *timer, void *data)
+{
+	struct vial_ctx *ctx = data;
+
+	if (ctx->kernel)
+		vial_kernel_kill(ctx->kernel);
+}
+
+static void on_exit_slow(struct vial_timer *timer, void *data)
+{
+	struct vial_ctx *ctx = data;
+
+	if (ctx->kernel)
+		vial_kernel_signal(ctx->kernel, SIGTERM);
+	vial_timer_set(&ctx->limit, EXIT_KILL_MS, on_too_long, ctx);
+}
+
 static void on_ready(struct vial_ctx *ctx)
 {
-	if (ctx->state != VIAL_CTX_STARTING)
+	/* Only once, and not from a kernel that is on its way out. */
+	if (ctx->state != VIAL_CTX_STARTING || ctx->is_ending)
 		return;
+	vial_timer_clear(&ctx->limit);
 	ctx->state = VIAL_CTX_IDLE;
 	ctx->failures = 0;
 	ctx->problem[0] = '\0';
@@ -201,6 +231,8 @@ static void on_done(struct vial_ctx *ctx, json_t *message)
 	ctx->current = NULL;
 	ctx->is_ending = json_object_get(message, "exit_status") != NULL;
 	ctx->state = ctx->is_ending ? VIAL_CTX_STARTING : VIAL_CTX_IDLE;
+	if (ctx->is_ending)
+		vial_timer_set(&ctx->limit, EXIT_TERM_MS, on_exit_slow, ctx);
 	vial_run_done(run, message);
 	vial_ctx_next(ctx);
 }
@@ -225,31 +257,65 @@ void vial_ctx_touch(struct vial_ctx *ctx)
 		vial_ctx_reseed_first(ctx); /* that way has its pages too */
 }
 
-static void on_message(const char *type, json_t *message, void *data)
+/* A message about the run under way; those about one that is over are nobody's. */
+static void on_run_message(struct vial_ctx *ctx, const struct vial_message *message)
+{
+	const char *id = json_string_value(json_object_get(message->json, "id"));
+
+	if (!ctx->current || strcmp(id, ctx->current->id) != 0)
+		return;
+	switch (message->type) {
+	case VIAL_MESSAGE_RESULT:
+		vial_run_result(ctx->current, message->json);
+		break;
+	case VIAL_MESSAGE_ERROR:
+		vial_run_kernel_error(ctx->current, message->json);
+		break;
+	case VIAL_MESSAGE_ENDING:
+		vial_run_ending(ctx->current);
+		break;
+	default:
+		on_done(ctx, message->json);
+	}
+}
+
+static void on_message(const struct vial_message *message, void *data)
 {
 	struct vial_ctx *ctx = data;
-	const char *id = json_string_value(json_object_get(message, "id"));
-	const char *name = json_string_value(json_object_get(message, "name"));
 
-	if (strcmp(type, "ready") == 0) {
+	switch (message->type) {
+	case VIAL_MESSAGE_READY:
 		on_ready(ctx);
-	} else if (strcmp(type, "reseeded") == 0) {
-		vial_ctx_reseeded(ctx, (unsigned)json_integer_value(json_object_get(message, "number")),
-				  !json_is_true(json_object_get(message, "is_incomplete")));
-	} else if (strcmp(type, "touched") == 0) {
+		break;
+	case VIAL_MESSAGE_RESEEDED:
+		vial_ctx_reseeded(ctx, (unsigned)json_integer_value(json_object_get(message->json, "number")),
+		                  !json_is_true(json_object_get(message->json, "is_incomplete")));
+		break;
+	case VIAL_MESSAGE_TOUCHED:
 		on_touched(ctx);
-	} else if (!ctx->current || !id || strcmp(id, ctx->current->id) != 0) {
-		/* An answer to a run that is over. */
-	} else if (strcmp(type, "result") == 0) {
-		if (json_is_object(json_object_get(message, "data")))
-			vial_run_result(ctx->current, message);
-	} else if (strcmp(type, "error") == 0) {
-		if (name && json_is_string(json_object_get(message, "value")) && json_is_string(json_object_get(message, "traceback")))
-			vial_run_error(ctx->current, name, json_object_get(message, "value"), json_object_get(message, "traceback"));
-	} else if (strcmp(type, "ending") == 0) {
-		vial_run_ending(ctx->current);
-	} else if (strcmp(type, "done") == 0) {
-		on_done(ctx, message);
+		break;
+	case VIAL_MESSAGE_REFUSED:
+		if (ctx->current)
+			vial_run_result_refused(ctx->current, message->problem);
+		break;
+	case VIAL_MESSAGE_SYNC: /* kernel.c's */
+		break;
+	case VIAL_MESSAGE_RESULT:
+	case VIAL_MESSAGE_ERROR:
+	case VIAL_MESSAGE_ENDING:
+	case VIAL_MESSAGE_DONE:
+		on_run_message(ctx, message);
+		break;
+	}
+}
+
+static void on_broken(const char *reason, void *data)
+{
+	struct vial_ctx *ctx = data;
+
+	if (ctx->current && !ctx->current->kill_name) {
+		ctx->current->kill_name = "KernelDied";
+		ctx->current->kill_reason = reason;
 	}
 }
 
@@ -268,13 +334,14 @@ static void on_failed(enum vial_spawn_stage stage, int error, void *data)
 	char problem[sizeof(ctx->problem)];
 
 	ctx->kernel = NULL;
+	vial_timer_clear(&ctx->limit);
 	if (stage == VIAL_SPAWN_CWD)
-		snprintf(problem, sizeof(problem), "the working directory %.300s cannot be entered: %s", ctx->cwd, strerror(error < 0 ? -error : error));
+		snprintf(problem, sizeof(problem), "the working directory %.300s cannot be entered: %s", ctx->cwd,
+		         strerror(error < 0 ? -error : error));
 	else if (stage == VIAL_SPAWN_EXEC)
 		snprintf(problem, sizeof(problem), "this sandbox's image has no %s (%s)", ctx->language->name, strerror(error < 0 ? -error : error));
 	else
-		snprintf(problem, sizeof(problem), "the %s kernel cannot be started: %s", ctx->language->name,
-			 strerror(error < 0 ? -error : error));
+		snprintf(problem, sizeof(problem), "the %s kernel cannot be started: %s", ctx->language->name, strerror(error < 0 ? -error : error));
 	die(ctx, problem);
 	/* A context whose first kernel cannot even be started was never made. The default ones are tried again at their next run. */
 	if (ctx->is_new && strncmp(ctx->id, DEFAULT_PREFIX, strlen(DEFAULT_PREFIX)) != 0)
@@ -287,7 +354,7 @@ static void fail_to_come_up(struct vial_ctx *ctx, const struct vial_exit *how)
 		char problem[sizeof(ctx->problem)];
 
 		snprintf(problem, sizeof(problem), "the %s kernel does not come up: it ended with status %d%s%.*s", ctx->language->name,
-			 how->exit_code, *ctx->problem ? ", saying: " : "", MAX_COMPLAINT, ctx->problem);
+		         how->exit_code, *ctx->problem ? ", saying: " : "", MAX_COMPLAINT, ctx->problem);
 		die(ctx, problem);
 		return;
 	}
@@ -303,6 +370,7 @@ static void on_kernel_exit(const struct vial_exit *how, void *data)
 	bool was_told = ctx->is_ending;
 
 	ctx->kernel = NULL;
+	vial_timer_clear(&ctx->limit);
 	ctx->is_started = false;
 	ctx->is_ending = false;
 	ctx->state = VIAL_CTX_STARTING;
@@ -318,12 +386,14 @@ static void on_kernel_exit(const struct vial_exit *how, void *data)
 	else if (!was_told)
 		ctx->has_restarted = true;
 	start_kernel(ctx);
+	vial_ctx_next(ctx);
 }
 
 static const struct vial_kernel_handlers kernel_handlers = {
 	.room = on_room,
 	.on_output = on_output,
 	.on_message = on_message,
+	.on_broken = on_broken,
 	.on_started = on_started,
 	.on_failed = on_failed,
 	.on_exit = on_kernel_exit,
@@ -364,6 +434,7 @@ static void start_kernel(struct vial_ctx *ctx)
 	vial_env_free(env);
 	/* A kernel that is started again is wanted soon, not hot. */
 	ctx->is_warm = false;
+	vial_timer_set(&ctx->limit, START_MS, on_too_long, ctx);
 	if (result < 0) {
 		char problem[sizeof(ctx->problem)];
 
@@ -387,7 +458,7 @@ json_t *vial_ctx_environment_changes(struct vial_ctx *ctx)
 		return NULL;
 	}
 	changes = json_copy(wanted);
-	json_object_foreach(ctx->environment, name, value) {
+	json_object_foreach (ctx->environment, name, value) {
 		if (!json_object_get(wanted, name))
 			json_object_set_new(changes, name, json_null());
 		else if (json_equal(json_object_get(wanted, name), value))
@@ -415,8 +486,8 @@ static void new_id(char out_id[VIAL_CTX_ID_BYTES])
 	out_id[sizeof(random)] = '\0';
 }
 
-int vial_ctx_create(const char *id, const struct vial_language *language, const char *cwd, const struct vial_user *user,
-		    bool is_warm, struct vial_ctx **out_ctx)
+int vial_ctx_create(const char *id, const struct vial_language *language, const char *cwd, const struct vial_user *user, bool is_warm,
+                    struct vial_ctx **out_ctx)
 {
 	struct vial_ctx *ctx;
 
@@ -472,6 +543,8 @@ struct vial_ctx *vial_ctx_default(const struct vial_language *language, bool is_
 
 static void free_ctx(struct vial_ctx *ctx)
 {
+	vial_timer_clear(&ctx->limit);
+	vial_timer_clear(&ctx->patience);
 	vial_late_free(ctx->late);
 	json_decref(ctx->environment);
 	free(ctx);
@@ -520,6 +593,7 @@ void vial_ctx_restart(struct vial_ctx *ctx)
 	vial_late_free(ctx->late);
 	ctx->late = NULL;
 	start_kernel(ctx);
+	vial_ctx_next(ctx);
 }
 
 bool vial_ctx_interrupt(struct vial_ctx *ctx)
@@ -553,7 +627,7 @@ json_t *vial_ctx_describe(const struct vial_ctx *ctx)
 
 	current_directory(ctx, cwd);
 	text = json_string(cwd);
-	return json_pack("{s:s,s:s,s:o,s:s,s:I,s:i,s:i}", "id", ctx->id, "language", ctx->language->name, "cwd",
-			 text ? text : json_string(ctx->cwd), "state", vial_ctx_state_name(ctx->state), "execution_count",
-			 ctx->execution_count, "pid", (int)vial_kernel_pid(ctx->kernel), "queued", (int)ctx->queued_count);
+	return json_pack("{s:s,s:s,s:o,s:s,s:I,s:i,s:i}", "id", ctx->id, "language", ctx->language->name, "cwd", text ? text : json_string(ctx->cwd),
+	                 "state", vial_ctx_state_name(ctx->state), "execution_count", ctx->execution_count, "pid", (int)vial_kernel_pid(ctx->kernel),
+	                 "queued", (int)ctx->queued_count);
 }

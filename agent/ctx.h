@@ -8,6 +8,9 @@
  *      └─────────────────────────────────────────────┘ (kernel_restarted)
  *   starting ──▶ dead       it could not be started, or ended too often before it was ready; a restart begins again
  *
+ * No wait is without end: a kernel that has said that it exits is ended after two seconds, one that does not come up after some minutes, and a run's
+ * time limit covers the waiting for its kernel.
+ *
  * ctx.c owns the table and the states, ctxrun.c one run, ctxops.c the operations, ctxresume.c the reseeding. Loop thread only.
  */
 #pragma once
@@ -59,8 +62,8 @@ struct vial_ctx {
 	unsigned failures;          /* kernels in a row that ended before they were ready */
 	unsigned run_number;
 	json_int_t execution_count;
-	json_t *environment;        /* what the kernel was started with, or has been told since */
-	char problem[512];          /* why it is dead */
+	json_t *environment; /* what the kernel was started with, or has been told since */
+	char problem[512];   /* why it is dead */
 	struct vial_run *current;
 	struct vial_run *first_queued, **last_queued;
 	unsigned queued_count;
@@ -71,6 +74,8 @@ struct vial_ctx {
 	unsigned awaited_reseed;
 	bool owes_reseed;
 	struct vial_timer patience;
+	/* For a kernel that must come up, or that must go. */
+	struct vial_timer limit;
 };
 
 struct vial_ctx *vial_ctx_first(void);
@@ -78,15 +83,15 @@ struct vial_ctx *vial_ctx_find(const char *id);
 /* The language's default context, made if needed. NULL with *out_error: the table is full, or it cannot be started. */
 struct vial_ctx *vial_ctx_default(const struct vial_language *language, bool is_warm, const char **out_error);
 /* `id` NULL: a new one. -EEXIST, -ENOSPC (VIAL_CTX_MAX), or what starting a kernel says. */
-int vial_ctx_create(const char *id, const struct vial_language *language, const char *cwd, const struct vial_user *user,
-		    bool is_warm, struct vial_ctx **out_ctx);
+int vial_ctx_create(const char *id, const struct vial_language *language, const char *cwd, const struct vial_user *user, bool is_warm,
+                    struct vial_ctx **out_ctx);
 /* Kills its kernel, ends its runs, frees it. */
 void vial_ctx_delete(struct vial_ctx *ctx);
 /* A new kernel under the same id. The run under way ends with it, those in the queue stay. */
 void vial_ctx_restart(struct vial_ctx *ctx);
 /*
- * Has an untouched kernel walk the way of a run once. After a restore every page that is needed for the first time costs a fault; those that wait in a
- * pool have the time. vial_ctx_wait() waits for the end of it.
+ * Has an untouched kernel walk the way of a run once. After a restore every page that is needed for the first time costs a fault; those that wait in
+ * a pool have the time. vial_ctx_wait() waits for the end of it.
  */
 void vial_ctx_touch(struct vial_ctx *ctx);
 /* True when something was running. */

@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "fspath.h"
+#include "loop.h"
 #include "mime.h"
 #include "text.h"
 
@@ -24,7 +25,11 @@
 #define MAX_DEPTH 32
 #define MAX_CHANGED 4096u
 #define MAX_REPORTED 1000u
-#define MAX_SEARCHED 10000u
+/* Of their JSON: with the other fields a CLOSE must stay below one frame. */
+#define MAX_REPORTED_BYTES (160u * 1024u)
+#define MAX_SEARCHED 100000u
+/* Nobody else is served while we search. */
+#define SEARCH_MS 300
 #define BUCKETS 1024u
 
 struct directory {
@@ -48,6 +53,8 @@ static uint64_t moment = 1;
 static unsigned open_runs;
 /* The moment of the last loss (an overflow): runs that were open then search. */
 static uint64_t lost_moment;
+/* The moment at which there were more changes than are kept. */
+static uint64_t full_moment;
 /* Part of the tree is not watched: every run searches. */
 static bool is_partial;
 /* When the oldest open run began, for searching. */
@@ -55,8 +62,9 @@ static struct timespec oldest_begin;
 
 static bool is_skipped(const char *name)
 {
-	static const char *const skipped[] = { ".", "..", ".git", ".hg", ".svn", "node_modules", "__pycache__", ".ipynb_checkpoints",
-					       ".venv", ".cache", ".mypy_cache", ".pytest_cache" };
+	static const char *const skipped[] = { ".",     "..",           ".git",        ".hg",
+		                               ".svn",  "node_modules", "__pycache__", ".ipynb_checkpoints",
+		                               ".venv", ".cache",       ".mypy_cache", ".pytest_cache" };
 
 	for (size_t i = 0; i < sizeof(skipped) / sizeof(*skipped); i++) {
 		if (strcmp(name, skipped[i]) == 0)
@@ -86,7 +94,7 @@ static void note_change(const char *path)
 	}
 	change = change_count < MAX_CHANGED ? malloc(sizeof(*change) + strlen(path) + 1) : NULL;
 	if (!change) {
-		lost_moment = moment;
+		full_moment = moment;
 		return;
 	}
 	change->moment = moment;
@@ -200,8 +208,7 @@ static void take_event(const struct inotify_event *event)
 		forget_directory(directory);
 		return;
 	}
-	if (event->len == 0 || is_skipped(event->name) ||
-	    snprintf(path, sizeof(path), "%s/%s", directory->path, event->name) >= (int)sizeof(path))
+	if (event->len == 0 || is_skipped(event->name) || snprintf(path, sizeof(path), "%s/%s", directory->path, event->name) >= (int)sizeof(path))
 		return;
 	if (!(event->mask & IN_ISDIR))
 		note_change(path);
@@ -255,37 +262,57 @@ uint64_t vial_changes_begin(void)
 
 /* --- the answer --- */
 
-static void report(json_t *list, const char *path)
+struct answer {
+	json_t *list;
+	size_t size_bytes;
+	unsigned left; /* names to look at in a search */
+	int64_t end_ms;
+	bool is_cut;
+};
+
+/* False when the answer is full. */
+static bool report(struct answer *answer, const char *path)
 {
 	struct stat info;
+	json_t *file;
 
-	if (json_array_size(list) >= MAX_REPORTED || lstat(path, &info) < 0 || !S_ISREG(info.st_mode))
-		return;
-	json_array_append_new(list, json_pack("{s:o,s:I,s:s}", "path", vial_json_text(path), "size", (json_int_t)info.st_size, "mime",
-					      vial_mime_of(path)));
+	if (lstat(path, &info) < 0 || !S_ISREG(info.st_mode))
+		return true;
+	file = json_pack("{s:o,s:I,s:s}", "path", vial_json_text(path), "size", (json_int_t)info.st_size, "mime", vial_mime_of(path));
+	answer->size_bytes += json_dumpb(file, NULL, 0, JSON_COMPACT) + 1;
+	if (json_array_size(answer->list) >= MAX_REPORTED || answer->size_bytes > MAX_REPORTED_BYTES) {
+		answer->is_cut = true;
+		json_decref(file);
+		return false;
+	}
+	json_array_append_new(answer->list, file);
+	return true;
 }
 
 static bool is_younger(const struct timespec *time)
 {
-	return time->tv_sec > oldest_begin.tv_sec ||
-	       (time->tv_sec == oldest_begin.tv_sec && time->tv_nsec >= oldest_begin.tv_nsec);
+	return time->tv_sec > oldest_begin.tv_sec || (time->tv_sec == oldest_begin.tv_sec && time->tv_nsec >= oldest_begin.tv_nsec);
 }
 
-static void search(json_t *list, const char *path, int depth, unsigned *left)
+static void search(struct answer *answer, const char *path, int depth)
 {
 	DIR *stream = depth < MAX_DEPTH ? opendir(path) : NULL;
 	struct dirent *entry;
 	char child[PATH_MAX];
 	struct stat info;
 
-	while (stream && (entry = readdir(stream)) && *left > 0) {
-		if (is_skipped(entry->d_name) || snprintf(child, sizeof(child), "%s/%s", path, entry->d_name) >= (int)sizeof(child))
+	/* Gone meanwhile is no loss; too deep, or closed to us, may be. */
+	answer->is_cut = answer->is_cut || (!stream && (depth >= MAX_DEPTH || errno != ENOENT));
+	while (stream && !answer->is_cut && (entry = readdir(stream))) {
+		if (is_skipped(entry->d_name))
 			continue;
-		--*left;
-		if (entry->d_type == DT_DIR)
-			search(list, child, depth + 1, left);
+		if (snprintf(child, sizeof(child), "%s/%s", path, entry->d_name) >= (int)sizeof(child) || answer->left-- == 0 ||
+		    vial_loop_now_ms() > answer->end_ms)
+			answer->is_cut = true;
+		else if (entry->d_type == DT_DIR)
+			search(answer, child, depth + 1);
 		else if (lstat(child, &info) == 0 && (is_younger(&info.st_mtim) || is_younger(&info.st_ctim)))
-			report(list, child);
+			report(answer, child);
 	}
 	if (stream)
 		closedir(stream);
@@ -296,10 +323,10 @@ static int compare_paths(const void *a, const void *b)
 	return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-static void report_changes(json_t *list, uint64_t since)
+static void report_changes(struct answer *answer, uint64_t since)
 {
 	const char **paths = malloc((change_count + 1) * sizeof(*paths));
-	unsigned count = 0;
+	unsigned count = 0, next = 0;
 
 	for (unsigned i = 0; paths && i < BUCKETS; i++) {
 		for (struct change *change = changes[i]; change; change = change->next) {
@@ -309,23 +336,39 @@ static void report_changes(json_t *list, uint64_t since)
 	}
 	if (count > 1)
 		qsort(paths, count, sizeof(*paths), compare_paths);
-	for (unsigned i = 0; i < count; i++)
-		report(list, paths[i]);
+	while (next < count && report(answer, paths[next]))
+		next++;
+	answer->is_cut = answer->is_cut || !paths;
 	free(paths);
 }
 
-json_t *vial_changes_end(uint64_t since)
+/* The queue has not told everything: a search finds all that is younger than the run, if it gets to its end. */
+static void find_rest(struct answer *answer)
 {
-	json_t *list = json_array();
-	unsigned left = MAX_SEARCHED;
+	struct answer found = { .list = json_array(), .left = MAX_SEARCHED, .end_ms = vial_loop_now_ms() + SEARCH_MS };
+
+	search(&found, VIAL_WORKSPACE, 0);
+	answer->is_cut = found.is_cut;
+	if (!found.is_cut || json_array_size(found.list) > json_array_size(answer->list)) {
+		json_decref(answer->list);
+		answer->list = found.list;
+	} else {
+		json_decref(found.list);
+	}
+}
+
+json_t *vial_changes_end(uint64_t since, bool *out_is_cut)
+{
+	struct answer answer = { .list = json_array() };
 
 	drain();
-	if (is_partial || lost_moment >= since)
-		search(list, VIAL_WORKSPACE, 0, &left);
-	else
-		report_changes(list, since);
+	report_changes(&answer, since);
+	if (!answer.is_cut && (is_partial || lost_moment >= since || full_moment >= since))
+		find_rest(&answer);
 	moment++;
 	if (open_runs > 0)
 		open_runs--;
-	return list;
+	if (out_is_cut)
+		*out_is_cut = answer.is_cut;
+	return answer.list;
 }

@@ -6,11 +6,12 @@
  */
 #pragma once
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include <jansson.h>
 
 /* From now on; the value is for vial_changes_end(). */
 uint64_t vial_changes_begin(void);
-/* [{"path","size","mime"}], at most 1000, by path. */
-json_t *vial_changes_end(uint64_t since);
+/* [{"path","size","mime"}], at most 1000, by path. *out_is_cut (may be NULL): there may be more, whichever limit was met. */
+json_t *vial_changes_end(uint64_t since, bool *out_is_cut);

@@ -78,8 +78,7 @@ void vial_late_add(struct vial_late **late, uint8_t channel, const uint8_t *byte
 	}
 }
 
-void vial_late_take(struct vial_late **late, void (*fn)(uint8_t channel, const uint8_t *bytes, size_t size_bytes, void *data),
-		    void *data)
+void vial_late_take(struct vial_late **late, void (*fn)(uint8_t channel, const uint8_t *bytes, size_t size_bytes, void *data), void *data)
 {
 	struct vial_late *taken = *late;
 	char note[96];
@@ -88,8 +87,7 @@ void vial_late_take(struct vial_late **late, void (*fn)(uint8_t channel, const u
 	if (!taken)
 		return;
 	if (taken->dropped > 0) {
-		int length = snprintf(note, sizeof(note), "[%llu bytes of output between runs dropped]\n",
-				      (unsigned long long)taken->dropped);
+		int length = snprintf(note, sizeof(note), "[%llu bytes of output between runs dropped]\n", (unsigned long long)taken->dropped);
 
 		fn(VIAL_WIRE_STDERR, (const uint8_t *)note, (size_t)length, data);
 	}

@@ -15,6 +15,5 @@ struct vial_late;
 /* *late is made when it is needed; nothing is kept when there is no memory. */
 void vial_late_add(struct vial_late **late, uint8_t channel, const uint8_t *bytes, size_t size_bytes);
 /* Hands out everything in order and frees it. */
-void vial_late_take(struct vial_late **late, void (*fn)(uint8_t channel, const uint8_t *bytes, size_t size_bytes, void *data),
-		    void *data);
+void vial_late_take(struct vial_late **late, void (*fn)(uint8_t channel, const uint8_t *bytes, size_t size_bytes, void *data), void *data);
 void vial_late_free(struct vial_late *late);

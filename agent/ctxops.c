@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "ctx.h"
+#include "ctxcode.h"
 #include "ctxfiles.h"
 #include "ctxrun.h"
 #include "fspath.h"
@@ -30,8 +31,8 @@ static const struct vial_language *find_language(struct vial_stream *stream, con
 	const struct vial_language *language = vial_language_find(name);
 
 	if (!language)
-		vial_stream_close_error(stream, VIAL_INVALID,
-					"there is no kernel for \"%.64s\"; there are python, javascript, typescript and bash", name);
+		vial_stream_close_error(stream, VIAL_INVALID, "there is no kernel for \"%.64s\"; there are python, javascript, typescript and bash",
+		                        name);
 	return language;
 }
 
@@ -87,14 +88,14 @@ void vial_op_ctx_create(struct vial_stream *stream, json_t *request)
 	struct vial_ctx *ctx;
 	int result;
 
-	if (!vial_request_string(stream, request, "language", true, &name) ||
-	    !vial_request_string(stream, request, "id", false, &id) || !read_place(stream, request, cwd, &user))
+	if (!vial_request_string(stream, request, "language", true, &name) || !vial_request_string(stream, request, "id", false, &id) ||
+	    !read_place(stream, request, cwd, &user))
 		return;
 	language = find_language(stream, name);
 	if (!language)
 		return;
 	if (id && (!*id || strlen(id) >= VIAL_CTX_ID_BYTES ||
-		   strspn(id, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_") != strlen(id))) {
+	           strspn(id, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_") != strlen(id))) {
 		vial_stream_close_error(stream, VIAL_INVALID, "\"id\" must be 1 to %d letters, digits, - or _", VIAL_CTX_ID_BYTES - 1);
 		return;
 	}
@@ -152,7 +153,8 @@ void vial_op_ctx_interrupt(struct vial_stream *stream, json_t *request)
 		vial_stream_close_ok(stream, json_pack("{s:b}", "interrupted", vial_ctx_interrupt(ctx)));
 }
 
-void vial_op_ctx_run(struct vial_stream *stream, json_t *request)
+/* With its code. */
+static void run_code(struct vial_stream *stream, json_t *request)
 {
 	const struct vial_language *language = NULL;
 	const char *name = NULL, *problem;
@@ -174,6 +176,16 @@ void vial_op_ctx_run(struct vial_stream *stream, json_t *request)
 		vial_run_accept(ctx, stream, request, strcmp(language->name, "typescript") == 0);
 	else
 		vial_stream_close_error(stream, VIAL_LIMIT, "%s", problem);
+}
+
+void vial_op_ctx_run(struct vial_stream *stream, json_t *request)
+{
+	json_t *size = json_object_get(request, "code_bytes");
+
+	if (size && !json_is_null(size))
+		vial_code_receive(stream, request, run_code);
+	else
+		run_code(stream, request);
 }
 
 /* --- warm --- */
@@ -235,7 +247,7 @@ void vial_op_warm(struct vial_stream *stream, json_t *request)
 		vial_stream_close_error(stream, VIAL_INVALID, "\"languages\" must be a list of at most %d languages", MAX_WARM);
 		return;
 	}
-	json_array_foreach(names, i, name) {
+	json_array_foreach (names, i, name) {
 		languages[i] = json_is_string(name) ? find_language(stream, json_string_value(name)) : NULL;
 		if (!json_is_string(name))
 			vial_stream_close_error(stream, VIAL_INVALID, "every language must be a string");
@@ -249,7 +261,7 @@ void vial_op_warm(struct vial_stream *stream, json_t *request)
 	}
 	*warming = (struct warming){ .stream = stream, .unfinished = (unsigned)count + 1 };
 	vial_stream_set_handlers(stream, &warm_handlers, warming);
-	json_decref(vial_changes_end(vial_changes_begin()));
+	json_decref(vial_changes_end(vial_changes_begin(), NULL));
 	for (i = 0; i < count; i++) {
 		const char *problem = NULL;
 		struct vial_ctx *ctx = vial_ctx_default(languages[i], true, &problem);

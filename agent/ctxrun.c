@@ -3,22 +3,28 @@
 #include "ctxrun.h"
 
 #include <ctype.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "bundle.h"
 #include "ctx.h"
+#include "ctxcode.h"
 #include "ctxfiles.h"
 #include "ctxlate.h"
 #include "ctxspill.h"
+#include "env.h"
 #include "ops.h"
+#include "procguard.h"
 #include "signals.h"
 #include "wire/wire.h"
 
 #define DEFAULT_GRACE_MS 2000
 #define MAX_GRACE_MS 60000
-#define MAX_TIMEOUT_MS (INT64_C(30) * 24 * 3600 * 1000)
+#define MIN_WAIT_MS 5000
 #define DEFAULT_OUTPUT_BYTES (1024 * 1024)
+#define DEFAULT_RESULTS_BYTES (64 * 1024 * 1024)
 /* An interrupt is repeated: a child that took the first one for itself may have left the loop around it running. */
 #define INTERRUPT_AGAIN_MS 500
 /* For a kernel that has been interrupted and says so. */
@@ -26,13 +32,24 @@
 /* For runs that nobody listens to, or whose answer is full: read and forget. */
 #define ANY_ROOM (256u * 1024u)
 
+static void drop_code(struct vial_run *run)
+{
+	vial_code_give_budget(json_string_length(run->code));
+	json_decref(run->code);
+	run->code = NULL;
+}
+
+static void give_up_waiting(struct vial_run *run);
+
 static void free_run(struct vial_run *run)
 {
 	vial_timer_clear(&run->deadline);
 	vial_timer_clear(&run->grace);
 	vial_timer_clear(&run->again);
 	vial_spill_finish(run->spill, false);
-	json_decref(run->request);
+	vial_spill_finish(run->results_spill, false);
+	drop_code(run);
+	json_decref(run->env);
 	free(run);
 }
 
@@ -80,6 +97,10 @@ static void on_deadline(struct vial_timer *timer, void *data)
 	struct vial_run *run = data;
 
 	run->is_timed_out = true;
+	if (!run->is_running) {
+		give_up_waiting(run);
+		return;
+	}
 	/* A client that does not read must not hold up the end: the code may be waiting in its print. */
 	end_run(run);
 	if (run->ctx->kernel)
@@ -106,12 +127,15 @@ static void leave_queue(struct vial_run *run)
 static void on_cancel(struct vial_stream *stream)
 {
 	struct vial_run *run = vial_stream_data(stream);
+	struct vial_ctx *ctx;
 
 	if (!run->is_running) {
 		leave_queue(run);
 		run->stream = NULL;
 		vial_stream_close_error(stream, VIAL_UNAVAILABLE, "cancelled before it began");
+		ctx = run->ctx;
 		free_run(run);
+		vial_ctx_next(ctx);
 		return;
 	}
 	run->is_cancelled = true;
@@ -161,55 +185,27 @@ static bool is_good_id(const char *id)
 	return true;
 }
 
-static bool is_good_name(const char *name)
-{
-	if (!isalpha((unsigned char)*name) && *name != '_')
-		return false;
-	while (*name && (isalnum((unsigned char)*name) || *name == '_'))
-		name++;
-	return !*name;
-}
-
-static bool is_good_env(json_t *env)
-{
-	const char *name;
-	json_t *value;
-
-	if (!env || json_is_null(env))
-		return true;
-	json_object_foreach(env, name, value) {
-		if (!is_good_name(name) || !json_is_string(value))
-			return false;
-	}
-	return json_is_object(env);
-}
-
-static bool check_env(struct vial_stream *stream, json_t *env)
-{
-	if (is_good_env(env))
-		return true;
-	vial_stream_close_error(stream, VIAL_INVALID, "the field \"env\" must be an object of names (letters, digits, _) and strings");
-	return false;
-}
-
 static bool read_request(struct vial_run *run, struct vial_stream *stream, json_t *request)
 {
 	const char *id, *code;
+	json_t *env = json_object_get(request, "env");
 
-	if (!vial_request_string(stream, request, "code", true, &code) ||
-	    !vial_request_string(stream, request, "execution_id", true, &id) ||
-	    !vial_request_integer(stream, request, "timeout_ms", 0, MAX_TIMEOUT_MS, 0, &run->timeout_ms) ||
+	if (!vial_request_string(stream, request, "code", true, &code) || !vial_request_string(stream, request, "execution_id", true, &id) ||
+	    !vial_request_integer(stream, request, "timeout_ms", 0, VIAL_MAX_TIMEOUT_MS, 0, &run->timeout_ms) ||
 	    !vial_request_integer(stream, request, "grace_ms", 0, MAX_GRACE_MS, DEFAULT_GRACE_MS, &run->grace_ms) ||
-	    !vial_request_integer(stream, request, "max_output_bytes", 0, INT64_MAX, DEFAULT_OUTPUT_BYTES,
-				  &run->max_output_bytes) ||
-	    !vial_request_bool(stream, request, "raw_ansi", &run->is_ansi) ||
-	    !check_env(stream, json_object_get(request, "env")))
+	    !vial_request_integer(stream, request, "max_output_bytes", 0, INT64_MAX, DEFAULT_OUTPUT_BYTES, &run->max_output_bytes) ||
+	    !vial_request_integer(stream, request, "max_results_bytes", 0, INT64_MAX, DEFAULT_RESULTS_BYTES, &run->max_results_bytes) ||
+	    !vial_request_bool(stream, request, "raw_ansi", &run->is_ansi) || !vial_env_check(stream, env))
 		return false;
 	if (!is_good_id(id)) {
 		vial_stream_close_error(stream, VIAL_INVALID, "\"execution_id\" must be 1 to 64 letters, digits, - or _");
 		return false;
 	}
+	if (!vial_code_take_budget(stream, strlen(code)))
+		return false;
 	snprintf(run->id, sizeof(run->id), "%s", id);
+	run->code = json_incref(json_object_get(request, "code"));
+	run->env = vial_env_texts(env);
 	return true;
 }
 
@@ -236,7 +232,6 @@ void vial_run_accept(struct vial_ctx *ctx, struct vial_stream *stream, json_t *r
 	}
 	run->ctx = ctx;
 	run->stream = stream;
-	run->request = json_incref(request);
 	run->is_typescript = is_typescript;
 	vial_stream_set_handlers(stream, &handlers, run);
 	*ctx->last_queued = run;
@@ -254,6 +249,19 @@ static void take_late(uint8_t channel, const uint8_t *bytes, size_t size_bytes, 
 	vial_run_output(data, channel, bytes, size_bytes);
 }
 
+/*
+ * Waiting for others in the queue is free; waiting for the kernel is not, or one that never comes would hold its runs for ever. A new context's first
+ * run may have a limit shorter than any kernel needs to come up, and means its code by it.
+ */
+void vial_run_await_kernel(struct vial_run *run)
+{
+	if (run->started_ms)
+		return;
+	run->started_ms = vial_loop_now_ms();
+	if (run->timeout_ms > 0)
+		vial_timer_set(&run->deadline, run->timeout_ms > MIN_WAIT_MS ? run->timeout_ms : MIN_WAIT_MS, on_deadline, run);
+}
+
 void vial_run_begin(struct vial_run *run)
 {
 	struct vial_ctx *ctx = run->ctx;
@@ -261,19 +269,18 @@ void vial_run_begin(struct vial_run *run)
 	struct vial_kernel_request request = {
 		.execution_id = run->id,
 		.number = run->number,
-		.code = json_object_get(run->request, "code"),
+		.code = run->code,
 		.environment = changes,
-		.env = json_object_get(run->request, "env"),
+		.env = run->env,
 		.is_typescript = run->is_typescript,
 		.is_ansi = run->is_ansi,
 		.max_text_bytes = run->max_output_bytes < DEFAULT_OUTPUT_BYTES ? (size_t)run->max_output_bytes : DEFAULT_OUTPUT_BYTES,
 	};
 
-	if (json_is_null(request.env))
-		request.env = NULL;
-	run->is_running = true;
+	vial_procguard_make_way(vial_kernel_outer_pid(ctx->kernel));
 	run->started_ms = vial_loop_now_ms();
-	run->spill = vial_spill_new(run->id, &ctx->user);
+	run->is_running = true;
+	run->spill = vial_spill_new(VIAL_SPILL_OUTPUT, run->id, &ctx->user);
 	run->changes = vial_changes_begin();
 	vial_late_take(&ctx->late, take_late, run);
 	if (run->timeout_ms > 0)
@@ -283,6 +290,7 @@ void vial_run_begin(struct vial_run *run)
 		run->kill_reason = "the code could not be handed to the kernel";
 		vial_kernel_kill(ctx->kernel);
 	}
+	drop_code(run);
 	json_decref(changes);
 }
 
@@ -323,52 +331,127 @@ void vial_run_output(struct vial_run *run, uint8_t channel, const uint8_t *bytes
 	*sent += size_bytes;
 }
 
+/* Beyond the budget a result goes into a file in the sandbox, and so does every one after it: their order is kept. */
+static void spill_result(struct vial_run *run, char *line, size_t size_bytes)
+{
+	run->is_truncated = true;
+	run->results_omitted++;
+	if (!run->results_spill)
+		run->results_spill = vial_spill_new(VIAL_SPILL_RESULTS, run->id, &run->ctx->user);
+	line[size_bytes] = '\n'; /* in place of the NUL */
+	if (!vial_spill_add(run->results_spill, (const uint8_t *)line, size_bytes + 1))
+		run->results_lost++;
+}
+
+static void send_result(struct vial_run *run, json_t *event)
+{
+	char *text = event ? json_dumps(event, JSON_COMPACT) : NULL;
+	size_t size = text ? strlen(text) : 0;
+
+	if (text && (run->results_omitted > 0 || run->results_bytes + size > (uint64_t)run->max_results_bytes)) {
+		spill_result(run, text, size);
+	} else if (text) {
+		run->results_bytes += size;
+		vial_stream_send_event_text(run->stream, text, size);
+	}
+	free(text);
+}
+
 void vial_run_result(struct vial_run *run, json_t *message)
 {
-	json_t *event = json_pack("{s:s,s:O,s:b}", "event", "result", "data", json_object_get(message, "data"), "is_main_result",
-				  json_is_true(json_object_get(message, "is_main_result")));
+	bool is_cut = false;
+	json_t *event, *bundle;
 
-	if (event && json_object_get(message, "display_id")) {
-		json_object_set(event, "display_id", json_object_get(message, "display_id"));
-		json_object_set(event, "is_update", json_object_get(message, "is_update"));
-	}
-	if (is_heard(run) && event)
-		vial_stream_send_event(run->stream, json_incref(event));
+	if (!is_heard(run))
+		return;
+	bundle = vial_bundle_check(json_object_get(message, "data"), &is_cut);
+	run->is_truncated = run->is_truncated || is_cut;
+	event = json_pack("{s:s,s:o,s:b,s:O*,s:O*}", "event", "result", "data", bundle, "is_main_result",
+	                  json_is_true(json_object_get(message, "is_main_result")), "display_id", json_object_get(message, "display_id"), "is_update",
+	                  json_object_get(message, "is_update"));
+	send_result(run, event);
 	json_decref(event);
 }
 
-void vial_run_error(struct vial_run *run, const char *name, json_t *value, json_t *traceback)
+void vial_run_result_refused(struct vial_run *run, const char *problem)
+{
+	json_t *event;
+
+	run->is_truncated = true;
+	if (!is_heard(run))
+		return;
+	event = json_pack("{s:s,s:o,s:b}", "event", "result", "data", vial_bundle_note(problem), "is_main_result", 0);
+	send_result(run, event);
+	json_decref(event);
+}
+
+static void send_error(struct vial_run *run, json_t *name, json_t *value, json_t *traceback)
 {
 	run->has_error = true;
 	if (run->stream)
-		vial_stream_send_event(run->stream, json_pack("{s:s,s:s,s:O,s:O}", "event", "error", "name", name, "value", value,
-							      "traceback", traceback));
+		vial_stream_send_event(run->stream,
+		                       json_pack("{s:s,s:O,s:O,s:O}", "event", "error", "name", name, "value", value, "traceback", traceback));
+}
+
+void vial_run_kernel_error(struct vial_run *run, json_t *message)
+{
+	/* A run has one error. Who forges more of them would fill the answer. */
+	if (run->has_kernel_error)
+		return;
+	run->has_kernel_error = true;
+	send_error(run, json_object_get(message, "name"), json_object_get(message, "value"), json_object_get(message, "traceback"));
 }
 
 static void say_error(struct vial_run *run, const char *name, const char *sentence)
 {
-	json_t *value = json_string(sentence);
+	json_t *title = json_string(name), *value = json_string(sentence);
 
-	vial_run_error(run, name, value, value);
+	send_error(run, title, value, value);
+	json_decref(title);
 	json_decref(value);
 }
 
 /* --- the end --- */
 
+static void add_files(struct vial_run *run, json_t *result)
+{
+	bool is_cut = false;
+	json_t *files = run->is_running ? vial_changes_end(run->changes, &is_cut) : json_array();
+
+	json_object_set_new(result, "files", files);
+	if (is_cut)
+		json_object_set_new(result, "files_truncated", json_true());
+}
+
+static void add_omitted(struct vial_run *run, json_t *result)
+{
+	const char *path = vial_spill_finish(run->results_spill, true);
+
+	run->results_spill = NULL;
+	if (run->results_omitted == 0)
+		return;
+	json_object_set_new(result, "results_omitted", json_integer(run->results_omitted));
+	if (path)
+		json_object_set_new(result, "results_file", json_string(path));
+	else
+		run->results_lost = run->results_omitted;
+	if (run->results_lost > 0)
+		json_object_set_new(result, "results_lost", json_integer(run->results_lost));
+}
+
 static void close_run(struct vial_run *run, bool is_restarted)
 {
-	struct vial_ctx *ctx = run->ctx;
 	const char *full_output = vial_spill_finish(run->spill, run->is_truncated);
 	struct vial_stream *stream = run->stream;
-	json_t *files = vial_changes_end(run->changes);
-	json_t *result = json_pack("{s:s,s:I,s:s,s:b,s:b,s:b,s:o,s:I}", "execution_id", run->id, "execution_count",
-				   ctx->execution_count, "status", run->has_error ? "error" : "ok", "timed_out", run->is_timed_out,
-				   "kernel_restarted", is_restarted, "truncated", run->is_truncated, "files", files, "duration_ms",
-				   (json_int_t)(vial_loop_now_ms() - run->started_ms));
+	json_t *result = json_pack("{s:s,s:I,s:s,s:b,s:b,s:b,s:I}", "execution_id", run->id, "execution_count", run->ctx->execution_count, "status",
+	                           run->has_error ? "error" : "ok", "timed_out", run->is_timed_out, "kernel_restarted", is_restarted, "truncated",
+	                           run->is_truncated, "duration_ms", (json_int_t)(vial_loop_now_ms() - run->started_ms));
 
 	run->spill = NULL;
 	if (full_output)
 		json_object_set_new(result, "full_output", json_string(full_output));
+	add_omitted(run, result);
+	add_files(run, result);
 	if (run->is_cancelled)
 		json_object_set_new(result, "cancelled", json_true());
 	free_run(run);
@@ -378,8 +461,22 @@ static void close_run(struct vial_run *run, bool is_restarted)
 		json_decref(result);
 }
 
+static void give_up_waiting(struct vial_run *run)
+{
+	struct vial_ctx *ctx = run->ctx;
+
+	leave_queue(run);
+	say_error(run, "KernelNotReady", "the kernel was not ready within the run's time limit; nothing of the code ran");
+	close_run(run, false);
+	vial_ctx_next(ctx);
+}
+
 void vial_run_ending(struct vial_run *run)
 {
+	/* Once: who says it again and again is not about to end. */
+	if (run->has_ended_once)
+		return;
+	run->has_ended_once = true;
 	if (run->is_interrupting && !run->is_killed)
 		vial_timer_set(&run->grace, run->grace_ms + REPORT_MS, on_grace_over, run);
 }
@@ -390,7 +487,7 @@ void vial_run_done(struct vial_run *run, json_t *message)
 	struct vial_ctx *ctx = run->ctx;
 	bool is_restarted = ctx->has_restarted || json_object_get(message, "exit_status");
 
-	if (json_is_integer(count) && json_integer_value(count) > 0)
+	if (json_integer_value(count) > 0 && json_integer_value(count) < INT_MAX)
 		ctx->execution_count = json_integer_value(count);
 	if (json_is_true(json_object_get(message, "is_truncated")))
 		run->is_truncated = true;
@@ -407,6 +504,8 @@ void vial_run_kernel_lost(struct vial_run *run, const struct vial_exit *how)
 		say_error(run, run->kill_name, run->kill_reason);
 	} else if (how->is_oom) {
 		say_error(run, "OutOfMemory", "the code used more memory than the sandbox has, and its kernel was ended; variables are lost");
+	} else if (how->is_process_limit) {
+		say_error(run, "ProcessLimit", "the code forked on and on until nobody else could run, and its kernel was ended; variables are lost");
 	} else if (how->is_zone_lost) {
 		say_error(run, "KernelDied", "every process of the sandbox was killed; variables are lost");
 	} else if (how->signal) {
@@ -424,7 +523,7 @@ void vial_run_refuse(struct vial_run *run, enum vial_code code, const char *prob
 	struct vial_stream *stream = run->stream;
 
 	if (run->is_running)
-		json_decref(vial_changes_end(run->changes));
+		json_decref(vial_changes_end(run->changes, NULL));
 	free_run(run);
 	if (stream)
 		vial_stream_close_error(stream, code, "%s", problem);

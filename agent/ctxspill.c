@@ -13,12 +13,21 @@
 
 #define DIRECTORY "/tmp/.vial-output"
 #define MEMORY_BYTES (64u * 1024u)
-#define MAX_FILE_BYTES (256ull * 1024 * 1024)
 /* Older ones are removed. */
 #define MAX_FILES 8
 
+static const struct {
+	const char *suffix;
+	uint64_t max_bytes;
+	bool is_lines;
+} kinds[] = {
+	[VIAL_SPILL_OUTPUT] = { ".txt", 256ull * 1024 * 1024, false }, [VIAL_SPILL_RESULTS] = { ".results.jsonl", UINT64_MAX, true }, /* as the disk
+	                                                                                                                                 allows */
+};
+
 struct vial_spill {
-	char path[sizeof(DIRECTORY) + 80];
+	enum vial_spill_kind kind;
+	char path[sizeof(DIRECTORY) + 96];
 	struct vial_user user;
 	uint8_t *bytes; /* until there is a file */
 	size_t size;
@@ -27,16 +36,17 @@ struct vial_spill {
 	bool is_broken;
 };
 
-static char kept[MAX_FILES][sizeof(((struct vial_spill *)0)->path)];
-static unsigned next_kept;
+static char kept[2][MAX_FILES][sizeof(((struct vial_spill *)0)->path)];
+static unsigned next_kept[2];
 
-struct vial_spill *vial_spill_new(const char *execution_id, const struct vial_user *user)
+struct vial_spill *vial_spill_new(enum vial_spill_kind kind, const char *execution_id, const struct vial_user *user)
 {
 	struct vial_spill *spill = calloc(1, sizeof(*spill));
 
 	if (!spill)
 		return NULL;
-	snprintf(spill->path, sizeof(spill->path), DIRECTORY "/%.64s.txt", execution_id);
+	spill->kind = kind;
+	snprintf(spill->path, sizeof(spill->path), DIRECTORY "/%.64s%s", execution_id, kinds[kind].suffix);
 	spill->user = *user;
 	spill->fd = -1;
 	return spill;
@@ -57,14 +67,18 @@ static int open_file(const struct vial_spill *spill)
 
 static void write_out(struct vial_spill *spill, const uint8_t *bytes, size_t size_bytes)
 {
+	uint64_t before = spill->written;
+
 	while (size_bytes > 0 && !spill->is_broken) {
-		ssize_t count = spill->written + size_bytes <= MAX_FILE_BYTES ? write(spill->fd, bytes, size_bytes) : -1;
+		ssize_t count = spill->written + size_bytes <= kinds[spill->kind].max_bytes ? write(spill->fd, bytes, size_bytes) : -1;
 
 		if (count < 0 && errno == EINTR)
 			continue;
 		if (count <= 0) {
 			/* The disk or the file is full: what is there stays. */
 			spill->is_broken = true;
+			if (kinds[spill->kind].is_lines)
+				(void)!ftruncate(spill->fd, (off_t)before);
 			return;
 		}
 		spill->written += (uint64_t)count;
@@ -85,24 +99,30 @@ static void begin_file(struct vial_spill *spill)
 	spill->size = 0;
 }
 
-void vial_spill_add(struct vial_spill *spill, const uint8_t *bytes, size_t size_bytes)
+static bool keep_in_memory(struct vial_spill *spill, const uint8_t *bytes, size_t size_bytes)
+{
+	if (spill->fd >= 0 || spill->size + size_bytes > MEMORY_BYTES)
+		return false;
+	if (!spill->bytes)
+		spill->bytes = malloc(MEMORY_BYTES);
+	if (!spill->bytes)
+		return false;
+	memcpy(spill->bytes + spill->size, bytes, size_bytes);
+	spill->size += size_bytes;
+	return true;
+}
+
+bool vial_spill_add(struct vial_spill *spill, const uint8_t *bytes, size_t size_bytes)
 {
 	if (!spill || spill->is_broken)
-		return;
-	if (spill->fd < 0 && spill->size + size_bytes <= MEMORY_BYTES) {
-		if (!spill->bytes)
-			spill->bytes = malloc(MEMORY_BYTES);
-		if (!spill->bytes) {
-			spill->is_broken = true;
-			return;
-		}
-		memcpy(spill->bytes + spill->size, bytes, size_bytes);
-		spill->size += size_bytes;
-		return;
-	}
+		return false;
+	if (keep_in_memory(spill, bytes, size_bytes))
+		return true;
 	if (spill->fd < 0)
 		begin_file(spill);
-	write_out(spill, bytes, size_bytes);
+	if (!spill->is_broken)
+		write_out(spill, bytes, size_bytes);
+	return !spill->is_broken;
 }
 
 static void remove_file(const char *path, const struct vial_user *user)
@@ -115,10 +135,13 @@ static void remove_file(const char *path, const struct vial_user *user)
 
 static void remember(const struct vial_spill *spill)
 {
-	if (kept[next_kept][0])
-		remove_file(kept[next_kept], &spill->user);
-	memcpy(kept[next_kept], spill->path, sizeof(spill->path));
-	next_kept = (next_kept + 1) % MAX_FILES;
+	unsigned *next = &next_kept[spill->kind];
+	char *slot = kept[spill->kind][*next];
+
+	if (*slot)
+		remove_file(slot, &spill->user);
+	memcpy(slot, spill->path, sizeof(spill->path));
+	*next = (*next + 1) % MAX_FILES;
 }
 
 const char *vial_spill_finish(struct vial_spill *spill, bool is_kept)

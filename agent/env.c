@@ -27,12 +27,39 @@ static json_t *defaults(const struct vial_user *user, bool is_tty)
 	return env;
 }
 
+static bool is_good_name(const char *name)
+{
+	return *name && !strchr(name, '=');
+}
+
+bool vial_env_check(struct vial_stream *stream, json_t *env)
+{
+	const char *name;
+	json_t *value;
+
+	if (env && !json_is_null(env) && !json_is_object(env)) {
+		vial_stream_close_error(stream, VIAL_INVALID, "the field \"env\" must be an object");
+		return false;
+	}
+	json_object_foreach (env, name, value) {
+		if (!is_good_name(name)) {
+			vial_stream_close_error(stream, VIAL_INVALID, "env has a name that no environment variable can have: \"%.256s\"", name);
+			return false;
+		}
+		if (json_is_object(value) || json_is_array(value)) {
+			vial_stream_close_error(stream, VIAL_INVALID, "the value of \"%.256s\" in env must be a string", name);
+			return false;
+		}
+	}
+	return true;
+}
+
 /* Scalars are turned into text, as every shell user expects of {"PORT": 8080}; null removes the variable. */
 static int set_one(json_t *env, const char *name, json_t *value)
 {
 	char number[64];
 
-	if (*name == '\0' || strchr(name, '='))
+	if (!is_good_name(name))
 		return -EINVAL;
 	if (json_is_null(value)) {
 		json_object_del(env, name);
@@ -58,13 +85,29 @@ static int set_all(json_t *env, json_t *extra)
 
 	if (extra && !json_is_null(extra) && !json_is_object(extra))
 		return -EINVAL;
-	json_object_foreach(extra, name, value) {
+	json_object_foreach (extra, name, value) {
 		int result = set_one(env, name, value);
 
 		if (result < 0)
 			return result;
 	}
 	return 0;
+}
+
+json_t *vial_env_texts(json_t *env)
+{
+	json_t *texts = json_object_size(env) > 0 ? json_object() : NULL, *value;
+	const char *name;
+
+	if (!texts || set_all(texts, env) < 0) {
+		json_decref(texts);
+		return NULL;
+	}
+	json_object_foreach (env, name, value) {
+		if (json_is_null(value))
+			json_object_set(texts, name, value);
+	}
+	return texts;
 }
 
 int vial_env_set_sandbox(json_t *hello)
@@ -92,7 +135,7 @@ static int flatten(json_t *env, char ***out_env)
 
 	if (!list)
 		return -ENOMEM;
-	json_object_foreach(env, name, value) {
+	json_object_foreach (env, name, value) {
 		if (asprintf(&list[count], "%s=%s", name, json_string_value(value)) < 0) {
 			list[count] = NULL;
 			vial_env_free(list);

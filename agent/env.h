@@ -4,7 +4,17 @@
 
 #include <jansson.h>
 
+#include "stream.h"
 #include "users.h"
+
+/*
+ * The rule for "env" wherever it comes in, and its sentence, which the host has too: an object; a name is not empty and has no "=" (no NUL either,
+ * but JSON strings with one are refused long before); a value is a string, a number, true, false, or null, which removes the variable. NULL is no
+ * "env". False after closing the stream.
+ */
+bool vial_env_check(struct vial_stream *stream, json_t *env);
+/* A checked "env" with every value as text or null. NULL for none, or without memory. */
+json_t *vial_env_texts(json_t *env);
 
 /* Remembers "env" and "sandbox_id" of a HELLO. 0, or -EINVAL when "env" cannot be one. */
 int vial_env_set_sandbox(json_t *hello);

@@ -12,8 +12,6 @@
 #define MAX_ARGUMENTS 8192
 #define DEFAULT_ROWS 24
 #define DEFAULT_COLUMNS 80
-/* 30 days: more is a mistake in the unit. */
-#define MAX_TIMEOUT_MS (INT64_C(30) * 24 * 3600 * 1000)
 
 /* An argv from "argv" or "cmd", pointing into the request; NULL after closing the stream. */
 static const char **read_argv(struct vial_stream *stream, json_t *request)
@@ -41,8 +39,7 @@ static const char **read_argv(struct vial_stream *stream, json_t *request)
 			}
 		}
 	} else {
-		vial_stream_close_error(stream, VIAL_INVALID,
-					"give either \"cmd\", a string, or \"argv\", a list of 1 to %d strings", MAX_ARGUMENTS);
+		vial_stream_close_error(stream, VIAL_INVALID, "give either \"cmd\", a string, or \"argv\", a list of 1 to %d strings", MAX_ARGUMENTS);
 		return NULL;
 	}
 	if (!argv)
@@ -76,8 +73,7 @@ static bool read_options(struct vial_stream *stream, json_t *request, struct via
 
 	if (!vial_request_bool(stream, request, "stdin", &options->has_stdin) ||
 	    !vial_request_bool(stream, request, "background", &options->is_background) ||
-	    !vial_request_integer(stream, request, "timeout_ms", 0, MAX_TIMEOUT_MS, 0, &timeout_ms) ||
-	    !read_pty(stream, request, options))
+	    !vial_request_integer(stream, request, "timeout_ms", 0, VIAL_MAX_TIMEOUT_MS, 0, &timeout_ms) || !read_pty(stream, request, options))
 		return false;
 	options->timeout_ms = timeout_ms;
 	return true;
@@ -115,15 +111,18 @@ void vial_op_exec(struct vial_stream *stream, json_t *request)
 	const char **argv;
 	char **env;
 
-	if (!read_options(stream, request, &options) || !read_user(stream, request, &user) ||
-	    !read_cwd(stream, request, cwd))
+	if (!read_options(stream, request, &options) || !read_user(stream, request, &user) || !read_cwd(stream, request, cwd))
 		return;
 	argv = read_argv(stream, request);
 	if (!argv)
 		return;
+	if (!vial_env_check(stream, json_object_get(request, "env"))) {
+		free(argv);
+		return;
+	}
 	if (vial_env_build(&user, json_object_get(request, "env"), options.is_pty, &env) < 0) {
 		free(argv);
-		vial_stream_close_error(stream, VIAL_INVALID, "\"env\" must be an object of names and strings");
+		vial_stream_close_error(stream, VIAL_INTERNAL, "out of memory");
 		return;
 	}
 	options.argv = argv;

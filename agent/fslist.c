@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * fs.list: the entries of a directory, and of those below it down to `depth`, in batches. A directory of any size is walked a batch at a time, when the
- * stream has room, so that a huge one stalls nobody. Links are not followed, so the walk ends.
+ * fs.list: the entries of a directory, and of those below it down to `depth`, in batches. A directory of any size is walked a batch at a time, when
+ * the stream has room, so that a huge one stalls nobody. Links are not followed, so the walk ends.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -141,8 +141,7 @@ void vial_op_fs_list(struct vial_stream *stream, json_t *request)
 	json_int_t depth;
 	int result;
 
-	if (!vial_fs_request(stream, request, "path", path, &user) ||
-	    !vial_request_integer(stream, request, "depth", 1, MAX_DEPTH, 1, &depth))
+	if (!vial_fs_request(stream, request, "path", path, &user) || !vial_request_integer(stream, request, "depth", 1, MAX_DEPTH, 1, &depth))
 		return;
 	listing = calloc(1, sizeof(*listing));
 	if (!listing) {

@@ -81,8 +81,7 @@ void vial_op_fs_move(struct vial_stream *stream, json_t *request)
 		vial_user_leave();
 	}
 	if (result == -EXDEV)
-		vial_stream_close_error(stream, VIAL_INVALID, "%s and %s are on different file systems; copy and remove instead", from,
-					to);
+		vial_stream_close_error(stream, VIAL_INVALID, "%s and %s are on different file systems; copy and remove instead", from, to);
 	else if (result < 0)
 		vial_stream_close_errno(stream, result, "cannot move %s", from);
 	else

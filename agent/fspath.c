@@ -40,8 +40,7 @@ int vial_path_absolute(const char *path, char out_path[PATH_MAX])
 
 	if (!path || !*path)
 		return -EINVAL;
-	length = *path == '/' ? snprintf(out_path, PATH_MAX, "%s", path) :
-				snprintf(out_path, PATH_MAX, VIAL_WORKSPACE "/%s", path);
+	length = *path == '/' ? snprintf(out_path, PATH_MAX, "%s", path) : snprintf(out_path, PATH_MAX, VIAL_WORKSPACE "/%s", path);
 	if (length >= PATH_MAX)
 		return -ENAMETOOLONG;
 	tidy(out_path);
@@ -57,8 +56,7 @@ bool vial_fs_path(struct vial_stream *stream, json_t *request, const char *field
 		return false;
 	result = vial_path_absolute(path, out_path);
 	if (result < 0) {
-		vial_stream_close_error(stream, VIAL_INVALID, "\"%s\" is %s", field,
-					result == -EINVAL ? "empty" : "too long for a path");
+		vial_stream_close_error(stream, VIAL_INVALID, "\"%s\" is %s", field, result == -EINVAL ? "empty" : "too long for a path");
 		return false;
 	}
 	if (strncmp(out_path, "/proc", 5) == 0 && (out_path[5] == '/' || out_path[5] == '\0')) {
@@ -68,8 +66,7 @@ bool vial_fs_path(struct vial_stream *stream, json_t *request, const char *field
 	return true;
 }
 
-bool vial_fs_request(struct vial_stream *stream, json_t *request, const char *field, char out_path[PATH_MAX],
-		     struct vial_user *out_user)
+bool vial_fs_request(struct vial_stream *stream, json_t *request, const char *field, char out_path[PATH_MAX], struct vial_user *out_user)
 {
 	int result = vial_user_from_json(request, out_user);
 
@@ -155,11 +152,10 @@ json_t *vial_fs_entry(const char *path)
 	snprintf(mode, sizeof(mode), "%04o", (unsigned)(info.st_mode & 07777));
 	vial_user_name(info.st_uid, user, sizeof(user));
 	vial_group_name(info.st_gid, group, sizeof(group));
-	entry = json_pack("{s:o,s:o,s:b,s:s,s:I,s:s,s:f,s:o,s:o}", "name", vial_json_text(slash && slash[1] ? slash + 1 : path),
-			  "path", vial_json_text(path), "is_dir", S_ISDIR(info.st_mode), "type", type_name(link.st_mode),
-			  "size", (json_int_t)info.st_size, "mode", mode, "mtime",
-			  (double)info.st_mtim.tv_sec + (double)info.st_mtim.tv_nsec / 1e9, "user", vial_json_text(user),
-			  "group", vial_json_text(group));
+	entry = json_pack("{s:o,s:o,s:b,s:s,s:I,s:s,s:f,s:o,s:o}", "name", vial_json_text(slash && slash[1] ? slash + 1 : path), "path",
+	                  vial_json_text(path), "is_dir", S_ISDIR(info.st_mode), "type", type_name(link.st_mode), "size", (json_int_t)info.st_size,
+	                  "mode", mode, "mtime", (double)info.st_mtim.tv_sec + (double)info.st_mtim.tv_nsec / 1e9, "user", vial_json_text(user),
+	                  "group", vial_json_text(group));
 	if (entry && S_ISLNK(link.st_mode))
 		add_target(entry, path);
 	if (!entry)

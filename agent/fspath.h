@@ -21,8 +21,7 @@ int vial_path_absolute(const char *path, char out_path[PATH_MAX]);
  * "user" and the path in `field`. Closes the stream and returns false when one is wrong. /proc is refused: what the agent
  * would find there is not what the guest's programs see.
  */
-bool vial_fs_request(struct vial_stream *stream, json_t *request, const char *field, char out_path[PATH_MAX],
-		     struct vial_user *out_user);
+bool vial_fs_request(struct vial_stream *stream, json_t *request, const char *field, char out_path[PATH_MAX], struct vial_user *out_user);
 bool vial_fs_path(struct vial_stream *stream, json_t *request, const char *field, char out_path[PATH_MAX]);
 /* "mode" as an octal string or a number; absent: `fallback`. */
 bool vial_fs_mode(struct vial_stream *stream, json_t *request, mode_t fallback, mode_t *out_mode);

@@ -113,8 +113,7 @@ void vial_op_fs_read(struct vial_stream *stream, json_t *request)
 	json_t *entry = NULL;
 	int fd;
 
-	if (!vial_fs_request(stream, request, "path", path, &user) ||
-	    !vial_request_integer(stream, request, "offset", 0, INT64_MAX, 0, &offset) ||
+	if (!vial_fs_request(stream, request, "path", path, &user) || !vial_request_integer(stream, request, "offset", 0, INT64_MAX, 0, &offset) ||
 	    !vial_request_integer(stream, request, "length", 0, INT64_MAX, -1, &length))
 		return;
 	fd = vial_user_enter(&user);

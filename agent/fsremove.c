@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * fs.remove: a file, or with `recursive` a tree. Walked by descriptors and without following links, so that nobody can redirect the walk by swapping a
- * directory for a link; a bounded number of names at a time, so that a large tree stalls nobody.
+ * fs.remove: a file, or with `recursive` a tree of any depth. Walked by descriptors and without following links, so that nobody can redirect the walk
+ * by swapping a directory for a link; a bounded number of names at a time, so that a large tree stalls nobody.
+ *
+ * Only the innermost levels are open. The way back to one that was closed is "..", and it is taken only if it leads to the very directory that was
+ * left: somebody may have moved a part of the tree elsewhere meanwhile.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -14,60 +17,131 @@
 #include "ops.h"
 
 #define STEP_NAMES 256
-#define MAX_DEPTH 256
+#define MAX_OPEN 32u
+
+struct level {
+	DIR *directory; /* NULL: closed for now */
+	char *name;     /* in the level above */
+	dev_t device;
+	ino_t inode;
+};
 
 struct removing {
 	struct vial_user user;
 	char path[PATH_MAX];
-	int level_count;
-	struct {
-		DIR *directory;
-		char name[NAME_MAX + 1]; /* in the level above */
-	} levels[MAX_DEPTH];
+	struct level *levels;
+	size_t level_count, capacity;
 };
+
+static void close_level(struct level *level)
+{
+	if (level->directory)
+		closedir(level->directory);
+	level->directory = NULL;
+}
 
 static void free_removing(struct removing *removing)
 {
-	while (removing->level_count > 0)
-		closedir(removing->levels[--removing->level_count].directory);
+	while (removing->level_count > 0) {
+		struct level *level = &removing->levels[--removing->level_count];
+
+		close_level(level);
+		free(level->name);
+	}
+	free(removing->levels);
 	free(removing);
+}
+
+static int add_level(struct removing *removing, const char *name, struct level **out_level)
+{
+	size_t capacity = removing->capacity ? removing->capacity * 2 : MAX_OPEN;
+	struct level *levels;
+
+	if (removing->level_count == removing->capacity) {
+		levels = realloc(removing->levels, capacity * sizeof(*levels));
+		if (!levels)
+			return -ENOMEM;
+		removing->levels = levels;
+		removing->capacity = capacity;
+	}
+	*out_level = &removing->levels[removing->level_count];
+	**out_level = (struct level){ .name = strdup(name) };
+	if (!(*out_level)->name)
+		return -ENOMEM;
+	removing->level_count++;
+	return 0;
+}
+
+/* Takes the descriptor over. */
+static int open_level(struct level *level, int fd)
+{
+	level->directory = fdopendir(fd);
+	if (level->directory)
+		return 0;
+	close(fd);
+	return -ENOMEM;
 }
 
 /* Opens `name` in the level above, or the path itself at the top. */
 static int descend(struct removing *removing, const char *name)
 {
-	int level = removing->level_count;
-	int parent = level > 0 ? dirfd(removing->levels[level - 1].directory) : AT_FDCWD;
-	int fd;
+	size_t count = removing->level_count;
+	int parent = count > 0 ? dirfd(removing->levels[count - 1].directory) : AT_FDCWD;
+	int fd = openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+	struct level *level = NULL;
+	struct stat info;
+	int result;
 
-	if (level == MAX_DEPTH)
-		return -ELOOP;
-	fd = openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
 	if (fd < 0)
 		return -errno;
-	removing->levels[level].directory = fdopendir(fd);
-	if (!removing->levels[level].directory) {
+	result = fstat(fd, &info) < 0 ? -errno : add_level(removing, name, &level);
+	if (result < 0) {
 		close(fd);
-		return -ENOMEM;
+		return result;
 	}
-	strncpy(removing->levels[level].name, name, NAME_MAX);
-	removing->level_count++;
-	return 0;
+	level->device = info.st_dev;
+	level->inode = info.st_ino;
+	result = open_level(level, fd);
+	if (result == 0 && count >= MAX_OPEN)
+		close_level(&removing->levels[count - MAX_OPEN]);
+	return result;
 }
 
-/* The directory at the bottom is empty: leave and remove it. */
+/* Opens the level above the innermost one again. */
+static int go_back(const struct removing *removing)
+{
+	struct level *above = &removing->levels[removing->level_count - 2];
+	int fd = openat(dirfd(above[1].directory), "..", O_RDONLY | O_DIRECTORY | O_NONBLOCK | O_CLOEXEC);
+	struct stat info;
+
+	if (fd < 0)
+		return -errno;
+	if (fstat(fd, &info) < 0 || info.st_dev != above->device || info.st_ino != above->inode) {
+		close(fd);
+		return -ESTALE;
+	}
+	return open_level(above, fd);
+}
+
+/* The innermost directory is empty: leave and remove it. */
 static int ascend(struct removing *removing)
 {
-	int level = --removing->level_count;
+	struct level *level = &removing->levels[removing->level_count - 1];
+	int result = 0;
 
-	closedir(removing->levels[level].directory);
-	if (level == 0)
-		return rmdir(removing->path) < 0 ? -errno : 0;
-	if (unlinkat(dirfd(removing->levels[level - 1].directory), removing->levels[level].name, AT_REMOVEDIR) < 0 && errno != ENOENT)
-		return -errno;
-	/* Names were taken away under the reader above; begin again, for file systems whose offsets do not survive that. */
-	rewinddir(removing->levels[level - 1].directory);
-	return 0;
+	if (removing->level_count > 1 && !level[-1].directory)
+		result = go_back(removing);
+	if (result < 0)
+		return result;
+	close_level(level);
+	if (--removing->level_count == 0)
+		result = rmdir(removing->path) < 0 ? -errno : 0;
+	else if (unlinkat(dirfd(level[-1].directory), level->name, AT_REMOVEDIR) < 0 && errno != ENOENT)
+		result = -errno;
+	else /* Names were taken away under the reader above; begin again, for file systems whose offsets do not survive that. */
+		rewinddir(level[-1].directory);
+	free(level->name);
+	return result;
 }
 
 static int remove_name(struct removing *removing, struct dirent *found)
@@ -102,9 +176,10 @@ static void end(struct vial_stream *stream, struct removing *removing, int resul
 {
 	if (result == 0)
 		vial_stream_close_ok(stream, NULL);
-	else if (result == -ENOTEMPTY)
-		vial_stream_close_error(stream, VIAL_CONFLICT, "%s is a directory that is not empty; remove it with \"recursive\"",
-					removing->path);
+	else if (result == -ENOTEMPTY && !removing->levels)
+		vial_stream_close_error(stream, VIAL_CONFLICT, "%s is a directory that is not empty; remove it with \"recursive\"", removing->path);
+	else if (result == -ENOTEMPTY || result == -ESTALE)
+		vial_stream_close_error(stream, VIAL_CONFLICT, "%s was changed while it was being removed; a part of it is gone", removing->path);
 	else
 		vial_stream_close_errno(stream, result, "cannot remove %s", removing->path);
 	free_removing(removing);

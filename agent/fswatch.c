@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * fs.watch: what changes in a directory (or to one file), and with `recursive` below it, by inotify; until CANCEL. The watches are set with the user's
- * rights. When the host does not read, events stay in the kernel's queue; if that overflows the host is told that some were lost.
+ * fs.watch: what changes in a directory (or to one file), and with `recursive` below it, by inotify; until CANCEL. The watches are set with the
+ * user's rights. When the host does not read, events stay in the kernel's queue; if that overflows the host is told that some were lost.
  *
  * Directories made while we watch are watched too; what appeared in one before its watch was set is found by looking once.
  */
@@ -41,6 +41,7 @@ struct watching {
 	char *moved_from;
 	/* The last "modify": a program that writes in small pieces is one event per read of the queue. */
 	char last_modified[PATH_MAX];
+	bool has_overflowed; /* since the last read of the queue */
 };
 
 static void free_watching(struct watching *watching)
@@ -71,6 +72,15 @@ static void send_event(struct watching *watching, const char *what, const char *
 	if (event && from)
 		json_object_set_new(event, "from", vial_json_text(from));
 	vial_stream_send_event(watching->stream, event);
+}
+
+/* What appeared in a directory before it was watched may be a million files; the host hears of as many as it takes. */
+static void tell_created(struct watching *watching, const char *path, bool is_dir)
+{
+	if (watching->has_overflowed)
+		return;
+	watching->has_overflowed = vial_stream_room(watching->stream) == 0;
+	send_event(watching, watching->has_overflowed ? "overflow" : "create", path, is_dir, NULL);
 }
 
 /* As the entered user. `tells` sends what is found as created: it appeared before we could watch. */
@@ -105,7 +115,7 @@ static int add_tree(struct watching *watching, const char *path, int depth, bool
 		    snprintf(below, sizeof(below), "%s/%s", path, found->d_name) >= PATH_MAX)
 			continue;
 		if (tells)
-			send_event(watching, "create", below, found->d_type == DT_DIR, NULL);
+			tell_created(watching, below, found->d_type == DT_DIR);
 		if (found->d_type == DT_DIR && add_tree(watching, below, depth + 1, tells) == -ENOSPC)
 			break;
 	}
@@ -155,6 +165,14 @@ static void handle(struct watching *watching, const struct inotify_event *event)
 	}
 	if (!watched || !watched->path)
 		return;
+	if (event->mask & IN_IGNORED) {
+		/* It is gone; its place is another's. The first is the tree itself and stays. */
+		if (watched != &watching->directories[0]) {
+			free(watched->path);
+			*watched = watching->directories[--watching->count];
+		}
+		return;
+	}
 	snprintf(path, sizeof(path), event->len ? "%s/%s" : "%s", watched->path, event->name);
 	if (watching->moved_from && !((event->mask & IN_MOVED_TO) && event->cookie == watching->move_cookie))
 		forget_move(watching);
@@ -194,6 +212,7 @@ static void on_readable(struct vial_watch *watch, uint32_t events, void *data)
 		return;
 	}
 	size = read(watching->fd, buffer, sizeof(buffer));
+	watching->has_overflowed = false;
 	*watching->last_modified = '\0';
 	for (char *at = buffer; size > 0 && at < buffer + size;) {
 		struct inotify_event *event = (struct inotify_event *)(void *)at;
@@ -223,9 +242,7 @@ static void on_drop(struct vial_stream *stream)
 	free_watching(vial_stream_data(stream));
 }
 
-static const struct vial_stream_handlers handlers = {
-	.on_writable = on_writable, .on_cancel = on_cancel, .on_drop = on_drop
-};
+static const struct vial_stream_handlers handlers = { .on_writable = on_writable, .on_cancel = on_cancel, .on_drop = on_drop };
 
 void vial_op_fs_watch(struct vial_stream *stream, json_t *request)
 {

@@ -71,8 +71,7 @@ static int put_in_place(struct writing *writing)
 
 	if (!*writing->temporary)
 		return 0;
-	if (fchmod(writing->fd, writing->mode) < 0 ||
-	    (writing->has_owner && fchown(writing->fd, writing->owner, writing->group) < 0))
+	if (fchmod(writing->fd, writing->mode) < 0 || (writing->has_owner && fchown(writing->fd, writing->owner, writing->group) < 0))
 		return -errno;
 	result = vial_user_enter(&writing->user);
 	if (result < 0)
@@ -93,8 +92,7 @@ static void on_eof(struct vial_stream *stream, uint8_t channel)
 	if (result < 0)
 		vial_stream_close_errno(stream, result, "cannot write %s", writing->target);
 	else
-		vial_stream_close_ok(stream, json_pack("{s:I,s:o}", "bytes", writing->written_bytes, "path",
-						       vial_json_text(writing->target)));
+		vial_stream_close_ok(stream, json_pack("{s:I,s:o}", "bytes", writing->written_bytes, "path", vial_json_text(writing->target)));
 	end_writing(writing);
 }
 
@@ -145,8 +143,7 @@ static int open_temporary(struct writing *writing)
 
 		if (syscall(SYS_getrandom, &number, sizeof(number), 0) < 0)
 			return -errno;
-		if (snprintf(writing->temporary, PATH_MAX, "%.*s/.vial-%08x.tmp", directory_length, writing->target,
-			     number) >= PATH_MAX)
+		if (snprintf(writing->temporary, PATH_MAX, "%.*s/.vial-%08x.tmp", directory_length, writing->target, number) >= PATH_MAX)
 			return -ENAMETOOLONG;
 		fd = open(writing->temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
 		if (fd >= 0)
@@ -188,8 +185,7 @@ static void refuse(struct vial_stream *stream, const char *path, int error)
 void vial_op_fs_write(struct vial_stream *stream, json_t *request)
 {
 	struct writing *writing = calloc(1, sizeof(*writing));
-	bool is_append, has_mode = json_is_string(json_object_get(request, "mode")) ||
-				   json_is_integer(json_object_get(request, "mode"));
+	bool is_append, has_mode = json_is_string(json_object_get(request, "mode")) || json_is_integer(json_object_get(request, "mode"));
 	int result;
 
 	if (!writing) {
@@ -197,8 +193,7 @@ void vial_op_fs_write(struct vial_stream *stream, json_t *request)
 		return;
 	}
 	writing->fd = -1;
-	if (!vial_fs_request(stream, request, "path", writing->target, &writing->user) ||
-	    !vial_fs_mode(stream, request, 0644, &writing->mode) ||
+	if (!vial_fs_request(stream, request, "path", writing->target, &writing->user) || !vial_fs_mode(stream, request, 0644, &writing->mode) ||
 	    !vial_request_bool(stream, request, "append", &is_append)) {
 		free(writing);
 		return;

@@ -97,7 +97,7 @@ static void confirm(struct vial_resume *resume)
 	is_confirmed = true;
 	snprintf(clock, sizeof(clock), "%" PRId64, vial_identity_now_ns());
 	send_answer(resume->epoch, json_pack("{s:i,s:s,s:s,s:s,s:O}", "version", VIAL_WIRE_VERSION, "generation", current_generation, "agent",
-					     VIAL_VERSION, "wall_clock_ns", clock, "confirmed", resume->confirmed));
+	                                     VIAL_VERSION, "wall_clock_ns", clock, "confirmed", resume->confirmed));
 }
 
 void vial_resume_done(struct vial_resume *resume, const char *error)

@@ -93,7 +93,7 @@ static void machine_id(const char *sandbox_id, char out_text[34])
 
 	for (const char *c = sandbox_id; *c; c++) {
 		first = (first ^ (uint8_t)*c) * UINT64_C(0x100000001b3);
-		second = (second ^ (uint8_t)~*c) * UINT64_C(0x100000001b3);
+		second = (second ^ (uint8_t) ~*c) * UINT64_C(0x100000001b3);
 	}
 	snprintf(out_text, 34, "%016" PRIx64 "%016" PRIx64 "\n", first, second);
 }
@@ -112,8 +112,7 @@ static void rewrite_hosts(const char *hostname)
 		char *end = strchr(line, '\n');
 
 		length = end ? (size_t)(end - line) + 1 : strlen(line);
-		if (length < strlen(HOSTS_TAG) ||
-		    memcmp(line + length - strlen(HOSTS_TAG), HOSTS_TAG, strlen(HOSTS_TAG)) != 0)
+		if (length < strlen(HOSTS_TAG) || memcmp(line + length - strlen(HOSTS_TAG), HOSTS_TAG, strlen(HOSTS_TAG)) != 0)
 			fwrite(line, 1, length, out);
 	}
 	if (out) {

@@ -2,6 +2,7 @@
 /* See kernel.h. */
 #include "kernel.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -12,22 +13,31 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "ctxcode.h"
 #include "kernelpipe.h"
 #include "log.h"
 #include "loop.h"
 #include "native/native.h"
-#include "procfs.h"
+#include "session.h"
 #include "wire/wire.h"
 
 #define OUTPUT_BYTES (128u * 1024u)
 /* Larger than the default 64 KiB: a kernel that floods us is woken less often. */
 #define PIPE_BYTES (1024 * 1024)
+/* A cell's JSON form has at most six bytes for one of its own; the rest is its environment. */
+#define MAX_REQUEST_BYTES (6u * VIAL_MAX_CODE_BYTES + 4u * 1024u * 1024u)
+/* A kernel that lets this much lie does not listen. */
+#define MAX_CONTROL_BYTES (64u * 1024u)
+/* A kernel that ends closes its pipes a moment before we hear of its end. */
+#define CLOSED_MS 1000
+/* A kernel writes a message in one go. One of which nothing more comes, though we read, is none: somebody has written a length of his own. Counted in
+ * looks, because a sandbox may sleep in between. */
+#define STALL_MS 2500
+#define MAX_STALLED_LOOKS 2
+#define GARBAGE "the kernel's message pipe carried garbage, so the kernel was ended; variables are lost"
 #define MAX_ARGUMENTS 8
 /* A kernel's descriptors besides stdin. */
 #define THEIRS 6
-/* A process that was being forked when its session was killed gets away; look again. */
-#define SWEEP_MS 20
-#define MAX_SWEEPS 50
 
 struct output {
 	struct vial_kernel *kernel;
@@ -47,9 +57,14 @@ struct vial_kernel {
 	int message_fd;
 	struct vial_watch message_watch;
 	struct vial_message_reader messages;
+	struct vial_timer closed; /* the message pipe has ended, the kernel has not */
+	struct vial_timer stall;  /* a part of a message has come */
+	unsigned stalled_looks;
 	struct vial_pipe_writer requests, control;
-	int cell_fd; /* bash's memory file, -1 */
+	int cell_fd;     /* bash's memory file, -1 */
 	bool is_stopped; /* no room: nothing is read */
+	bool is_closed;  /* the message pipe has ended */
+	bool is_broken;  /* no message is believed any more */
 	bool is_delivering, is_freed, is_exited;
 	struct vial_exit exit;
 };
@@ -68,60 +83,25 @@ static void destroy(struct vial_kernel *kernel)
 		close(kernel->message_fd);
 	if (kernel->cell_fd >= 0)
 		close(kernel->cell_fd);
+	vial_timer_clear(&kernel->closed);
+	vial_timer_clear(&kernel->stall);
 	vial_pipe_writer_close(&kernel->requests);
 	vial_pipe_writer_close(&kernel->control);
 	vial_message_reader_clear(&kernel->messages);
 	free(kernel);
 }
 
-/* A session that is being killed, after its kernel may be gone. */
-struct sweep {
-	struct vial_timer timer;
-	pid_t session;
-	unsigned rounds;
-	bool has_found;
-};
-
-static bool kill_member(const struct vial_process *process, void *data)
+void vial_kernel_signal(struct vial_kernel *kernel, int signal)
 {
-	struct sweep *sweep = data;
-
-	if (process->session == sweep->session && process->state != 'Z') {
-		kill(process->pid, SIGKILL);
-		sweep->has_found = true;
-	}
-	return true;
-}
-
-static void sweep_again(struct vial_timer *timer, void *data)
-{
-	struct sweep *sweep = data;
-
-	sweep->has_found = false;
-	vial_procfs_for_each(kill_member, sweep);
-	if (sweep->has_found && ++sweep->rounds < MAX_SWEEPS)
-		vial_timer_set(&sweep->timer, SWEEP_MS, sweep_again, sweep);
-	else
-		free(sweep);
-}
-
-/* Everything that the kernel's code has started, except what made itself a session of its own. */
-static void kill_session(pid_t outer_pid)
-{
-	struct sweep *sweep = outer_pid > 1 ? calloc(1, sizeof(*sweep)) : NULL;
-
-	if (!sweep)
-		return;
-	kill(-outer_pid, SIGKILL);
-	sweep->session = outer_pid;
-	sweep_again(&sweep->timer, sweep);
+	if (kernel->child)
+		vial_child_signal(kernel->child, signal, true);
 }
 
 void vial_kernel_kill(struct vial_kernel *kernel)
 {
 	if (kernel->child)
 		vial_child_signal(kernel->child, SIGKILL, true);
-	kill_session(kernel->outer_pid);
+	vial_session_kill(kernel->outer_pid);
 }
 
 void vial_kernel_free(struct vial_kernel *kernel)
@@ -176,7 +156,7 @@ static bool read_output(struct output *output, size_t limit)
 	return true;
 }
 
-static bool pay(struct vial_kernel *kernel)
+static bool drain_owed(struct vial_kernel *kernel)
 {
 	for (int i = 0; i < 2; i++) {
 		while (kernel->outputs[i].owed > 0 && !kernel->is_freed) {
@@ -198,18 +178,31 @@ static void count_owed(struct vial_kernel *kernel)
 	}
 }
 
-static void handle_message(struct vial_kernel *kernel, json_t *message)
+/* Whoever waits for its answer hears the reason when it has ended. */
+static void break_off(struct vial_kernel *kernel, const char *reason)
 {
-	const char *type = json_string_value(json_object_get(message, "type"));
+	if (kernel->is_broken || kernel->is_exited)
+		return;
+	vial_log("warning", "a %s kernel is ended: %s", kernel->language->name, reason);
+	kernel->is_broken = true;
+	vial_timer_clear(&kernel->stall);
+	vial_watch_remove(&kernel->message_watch);
+	vial_message_reader_clear(&kernel->messages);
+	kernel->handlers->on_broken(reason, kernel->data);
+	vial_kernel_kill(kernel);
+}
 
-	if (type && strcmp(type, "sync") == 0) {
-		json_t *answer = json_pack("{s:s,s:O}", "type", "sync", "number", json_object_get(message, "number"));
+static void handle_message(struct vial_kernel *kernel, const struct vial_message *message)
+{
+	json_t *answer;
 
-		vial_pipe_write_json(&kernel->control, answer);
-		json_decref(answer);
-	} else if (type) {
-		kernel->handlers->on_message(type, message, kernel->data);
+	if (message->type != VIAL_MESSAGE_SYNC) {
+		kernel->handlers->on_message(message, kernel->data);
+		return;
 	}
+	answer = json_pack("{s:s,s:O}", "type", "sync", "number", json_object_get(message->json, "number"));
+	vial_pipe_write_json(&kernel->control, answer);
+	json_decref(answer);
 }
 
 static void finish_exit(struct vial_kernel *kernel)
@@ -217,18 +210,18 @@ static void finish_exit(struct vial_kernel *kernel)
 	struct vial_exit how = kernel->exit;
 
 	kernel->is_freed = true;
-	kill_session(kernel->outer_pid);
+	vial_session_kill(kernel->outer_pid);
 	kernel->handlers->on_exit(&how, kernel->data);
 }
 
 /* Messages whose turn has come, each after the output before it. Handlers may free the kernel under way. */
 static void deliver_all(struct vial_kernel *kernel)
 {
-	json_t *message;
+	struct vial_message message;
 	int result = 0;
 
 	while (!kernel->is_freed && vial_message_is_complete(&kernel->messages)) {
-		if (!pay(kernel))
+		if (!drain_owed(kernel))
 			return;
 		if (kernel->handlers->room(kernel->data) == 0) {
 			stop_reading(kernel);
@@ -237,17 +230,16 @@ static void deliver_all(struct vial_kernel *kernel)
 		result = vial_message_next(&kernel->messages, &message);
 		if (result < 0)
 			break;
-		handle_message(kernel, message);
-		json_decref(message);
+		handle_message(kernel, &message);
+		vial_message_clear(&message);
 	}
 	if (kernel->is_freed)
 		return;
 	if (result < 0) {
-		vial_log("warning", "a %s kernel broke its protocol", kernel->language->name);
 		vial_message_reader_clear(&kernel->messages);
-		vial_kernel_kill(kernel);
+		break_off(kernel, GARBAGE);
 	}
-	if (kernel->is_exited && !kernel->is_stopped && pay(kernel) && !kernel->is_freed)
+	if (kernel->is_exited && !kernel->is_stopped && drain_owed(kernel) && !kernel->is_freed)
 		finish_exit(kernel);
 }
 
@@ -262,6 +254,24 @@ static void deliver(struct vial_kernel *kernel)
 		destroy(kernel);
 }
 
+static void on_closed(struct vial_timer *timer, void *data)
+{
+	break_off(data, "the kernel closed its message pipe, so it was ended; variables are lost");
+}
+
+static void on_stall(struct vial_timer *timer, void *data)
+{
+	struct vial_kernel *kernel = data;
+
+	if (vial_message_reader_is_empty(&kernel->messages) || kernel->is_exited)
+		return;
+	/* What we do not read cannot come. */
+	if (!kernel->is_stopped && ++kernel->stalled_looks > MAX_STALLED_LOOKS)
+		break_off(kernel, GARBAGE);
+	else
+		vial_timer_set(&kernel->stall, STALL_MS, on_stall, kernel);
+}
+
 static void on_messages(struct vial_watch *watch, uint32_t events, void *data)
 {
 	struct vial_kernel *kernel = data;
@@ -269,8 +279,14 @@ static void on_messages(struct vial_watch *watch, uint32_t events, void *data)
 
 	count_owed(kernel);
 	count = vial_message_read(&kernel->messages, kernel->message_fd);
-	if (count == 0 || (count < 0 && count != -EAGAIN))
+	kernel->stalled_looks = 0;
+	if (!kernel->stall.is_set)
+		vial_timer_set(&kernel->stall, STALL_MS, on_stall, kernel);
+	if (count == 0 || (count < 0 && count != -EAGAIN)) {
+		kernel->is_closed = true;
 		vial_watch_remove(&kernel->message_watch);
+		vial_timer_set(&kernel->closed, CLOSED_MS, on_closed, kernel);
+	}
 	deliver(kernel);
 }
 
@@ -294,7 +310,7 @@ static void watch_all(struct vial_kernel *kernel)
 		if (output->fd >= 0 && !output->watch.is_added)
 			vial_watch_add(&output->watch, output->fd, EPOLLIN, on_output, output);
 	}
-	if (kernel->message_fd >= 0 && !kernel->message_watch.is_added)
+	if (kernel->message_fd >= 0 && !kernel->is_closed && !kernel->is_broken && !kernel->is_exited && !kernel->message_watch.is_added)
 		vial_watch_add(&kernel->message_watch, kernel->message_fd, EPOLLIN, on_messages, kernel);
 }
 
@@ -334,9 +350,17 @@ static void on_child_exit(struct vial_child *child, const struct vial_exit *how,
 	kernel->child = NULL;
 	kernel->exit = *how;
 	kernel->is_exited = true;
+	vial_timer_clear(&kernel->closed);
+	vial_watch_remove(&kernel->message_watch);
 	count_owed(kernel);
-	while (vial_message_read(&kernel->messages, kernel->message_fd) > 0)
-		;
+	/* Its last words. A process that it has left behind may hold the pipe and write on: no more than a full pipe. */
+	for (size_t got = 0; !kernel->is_broken && got < PIPE_BYTES;) {
+		ssize_t count = vial_message_read(&kernel->messages, kernel->message_fd);
+
+		if (count <= 0)
+			break;
+		got += (size_t)count;
+	}
 	deliver(kernel);
 }
 
@@ -419,7 +443,7 @@ static int spawn(struct vial_kernel *kernel, const struct vial_kernel_options *o
 }
 
 int vial_kernel_start(const struct vial_kernel_options *options, const struct vial_kernel_handlers *handlers, void *data,
-		      struct vial_kernel **out_kernel)
+                      struct vial_kernel **out_kernel)
 {
 	struct vial_kernel *kernel = calloc(1, sizeof(*kernel));
 	int theirs[THEIRS] = { -1, -1, -1, -1, -1, -1 };
@@ -427,8 +451,13 @@ int vial_kernel_start(const struct vial_kernel_options *options, const struct vi
 
 	if (!kernel)
 		return -ENOMEM;
-	*kernel = (struct vial_kernel){ .language = options->language, .handlers = handlers, .data = data, .message_fd = -1,
-					.cell_fd = -1, .requests.fd = -1, .control.fd = -1 };
+	*kernel = (struct vial_kernel){ .language = options->language,
+		                        .handlers = handlers,
+		                        .data = data,
+		                        .message_fd = -1,
+		                        .cell_fd = -1,
+		                        .requests = { .fd = -1, .max_pending_bytes = MAX_REQUEST_BYTES },
+		                        .control = { .fd = -1, .max_pending_bytes = MAX_CONTROL_BYTES } };
 	kernel->outputs[0] = (struct output){ .kernel = kernel, .fd = -1, .channel = VIAL_WIRE_STDOUT };
 	kernel->outputs[1] = (struct output){ .kernel = kernel, .fd = -1, .channel = VIAL_WIRE_STDERR };
 	/* Whoever makes a pipe owns it, and only the owner may open it again as /dev/stdout. */
@@ -469,6 +498,16 @@ static void put_quoted(FILE *file, const char *text)
 	fputc('\'', file);
 }
 
+/* An environment may have any name, a shell's variables may not; these would be somebody else's code to bash. */
+static bool is_shell_name(const char *name)
+{
+	if (!isalpha((unsigned char)*name) && *name != '_')
+		return false;
+	while (isalnum((unsigned char)*name) || *name == '_')
+		name++;
+	return *name == '\0';
+}
+
 /* An array of names and values in turn; null is a name with a minus before it. */
 static void put_variables(FILE *file, const char *array, json_t *object)
 {
@@ -476,7 +515,9 @@ static void put_variables(FILE *file, const char *array, json_t *object)
 	json_t *value;
 
 	fprintf(file, "%s=(", array);
-	json_object_foreach(object, name, value) {
+	json_object_foreach (object, name, value) {
+		if (!is_shell_name(name))
+			continue;
 		fprintf(file, " %s", json_is_null(value) ? "-" : "");
 		put_quoted(file, name);
 		fputc(' ', file);
@@ -485,7 +526,23 @@ static void put_variables(FILE *file, const char *array, json_t *object)
 	fputs(")\n", file);
 }
 
-/* bash cannot parse JSON, and reads a pipe byte by byte; a file it sources at once. */
+static bool rewrite_file(int fd, const char *bytes, size_t size_bytes)
+{
+	size_t written = 0;
+
+	if (ftruncate(fd, 0) < 0)
+		return false;
+	while (written < size_bytes) {
+		ssize_t count = pwrite(fd, bytes + written, size_bytes - written, (off_t)written);
+
+		if (count <= 0 && errno != EINTR)
+			return false;
+		written += count > 0 ? (size_t)count : 0;
+	}
+	return true;
+}
+
+/* bash cannot parse JSON, and reads a pipe byte by byte; a file it reads at once. functions.sh has the form. */
 static int write_cell(struct vial_kernel *kernel, const struct vial_kernel_request *request)
 {
 	char *text = NULL;
@@ -498,11 +555,11 @@ static int write_cell(struct vial_kernel *kernel, const struct vial_kernel_reque
 	fprintf(file, "__vial_id=%s\n", request->execution_id);
 	put_variables(file, "__vial_environment", request->environment);
 	put_variables(file, "__vial_env", request->env);
-	fputs("__vial_code=", file);
-	put_quoted(file, json_string_value(request->code));
-	fputc('\n', file);
+	fputc('\0', file);
+	fputs(json_string_value(request->code), file);
+	fputc('\0', file);
 	fclose(file);
-	is_written = ftruncate(kernel->cell_fd, 0) == 0 && pwrite(kernel->cell_fd, text, size, 0) == (ssize_t)size;
+	is_written = text && rewrite_file(kernel->cell_fd, text, size);
 	free(text);
 	if (!is_written)
 		return -EIO;
@@ -516,9 +573,9 @@ int vial_kernel_run(struct vial_kernel *kernel, const struct vial_kernel_request
 
 	if (kernel->cell_fd >= 0)
 		return write_cell(kernel, request);
-	message = json_pack("{s:s,s:s,s:i,s:O,s:O*,s:O*,s:b,s:I}", "type", "run", "id", request->execution_id, "number",
-			    (int)request->number, "code", request->code, "environment", request->environment, "env", request->env,
-			    "raw_ansi", request->is_ansi, "max_text_bytes", (json_int_t)request->max_text_bytes);
+	message = json_pack("{s:s,s:s,s:i,s:O,s:O*,s:O*,s:b,s:I}", "type", "run", "id", request->execution_id, "number", (int)request->number, "code",
+	                    request->code, "environment", request->environment, "env", request->env, "raw_ansi", request->is_ansi, "max_text_bytes",
+	                    (json_int_t)request->max_text_bytes);
 	if (message && request->is_typescript)
 		json_object_set_new(message, "language", json_string("typescript"));
 	result = vial_pipe_write_json(&kernel->requests, message);

@@ -10,7 +10,8 @@
  * What it prints and what it sends come out here in the order in which they happened: before a message is handed over, everything that lay
  * in the other two pipes when it was read has been handed over.
  *
- * Everything from a kernel is hostile: a message that breaks the protocol ends the kernel.
+ * Everything from a kernel is hostile (kernelmsg.h): garbage on the message pipe, or its end before the kernel's, ends the kernel, and after it no
+ * message is believed.
  */
 #pragma once
 
@@ -21,6 +22,7 @@
 #include <jansson.h>
 
 #include "kernellang.h"
+#include "kernelmsg.h"
 #include "spawn.h"
 #include "users.h"
 
@@ -30,8 +32,10 @@ struct vial_kernel_handlers {
 	/* How much output may be handed over now; 0 stops all reading until vial_kernel_continue(). */
 	size_t (*room)(void *data);
 	void (*on_output)(uint8_t channel, const uint8_t *bytes, size_t size_bytes, void *data);
-	/* "type" is "ready", "result", "error", "ending", "done", "reseeded" or "touched". Borrowed. */
-	void (*on_message)(const char *type, json_t *message, void *data);
+	/* Borrowed. Of every type but VIAL_MESSAGE_SYNC, which is answered here. */
+	void (*on_message)(const struct vial_message *message, void *data);
+	/* It broke the protocol and is being killed; `reason` is a literal. on_exit follows. */
+	void (*on_broken)(const char *reason, void *data);
 	/* The process exists. */
 	void (*on_started)(void *data);
 	/* It never ran. The kernel is gone after the call. */
@@ -50,14 +54,14 @@ struct vial_kernel_options {
 
 /* 0 or -errno; then nothing is called. */
 int vial_kernel_start(const struct vial_kernel_options *options, const struct vial_kernel_handlers *handlers, void *data,
-		      struct vial_kernel **out_kernel);
+                      struct vial_kernel **out_kernel);
 
 struct vial_kernel_request {
 	const char *execution_id; /* letters, digits, - and _ only */
 	unsigned number;          /* of the run in its context: what an interrupt is meant for */
 	json_t *code;
-	json_t *environment;      /* changes to the kernel's own environment, null removes; may be NULL */
-	json_t *env;              /* for this run only; may be NULL */
+	json_t *environment; /* changes to the kernel's own environment, null removes; may be NULL */
+	json_t *env;         /* for this run only; may be NULL */
 	bool is_typescript, is_ansi;
 	size_t max_text_bytes;
 };
@@ -69,6 +73,8 @@ void vial_kernel_interrupt(struct vial_kernel *kernel, unsigned number);
 bool vial_kernel_reseed(struct vial_kernel *kernel, const uint8_t *seed, size_t size_bytes, unsigned number);
 /* Has it walk the way of a run without leaving a trace. True when a "touched" message will come. */
 bool vial_kernel_touch(struct vial_kernel *kernel);
+/* To its group. */
+void vial_kernel_signal(struct vial_kernel *kernel, int signal);
 /* The process, its group and its session; on_exit follows. */
 void vial_kernel_kill(struct vial_kernel *kernel);
 /* Kills it and forgets it: nothing is called any more. */

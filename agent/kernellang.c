@@ -10,9 +10,12 @@
 static const char *const python_argv[] = { "/usr/bin/python3", KERNELS "python/run.py", VIAL_KERNEL_WARM, NULL };
 /* The first flag: an interrupted callback leaves Node's bookkeeping unbalanced, which is fatal otherwise. The second: we use one of
  * vm's experimental constants, and the user has nothing to do with it. */
-static const char *const javascript_argv[] = { "/usr/bin/node", "--no-force-async-hooks-checks",
-					       "--disable-warning=ExperimentalWarning", KERNELS "javascript/main.js",
-					       VIAL_KERNEL_WARM, NULL };
+static const char *const javascript_argv[] = { "/usr/bin/node",
+	                                       "--no-force-async-hooks-checks",
+	                                       "--disable-warning=ExperimentalWarning",
+	                                       KERNELS "javascript/main.js",
+	                                       VIAL_KERNEL_WARM,
+	                                       NULL };
 static const char *const bash_argv[] = { "/bin/bash", KERNELS "bash/run.sh", NULL };
 
 static const struct vial_language languages[] = {
@@ -25,8 +28,8 @@ static const struct vial_language languages[] = {
 static const struct {
 	const char *alias, *name;
 } aliases[] = {
-	{ "py", "python" }, { "python3", "python" }, { "ipython", "python" }, { "js", "javascript" }, { "node", "javascript" },
-	{ "nodejs", "javascript" }, { "ts", "typescript" }, { "sh", "bash" }, { "shell", "bash" },
+	{ "py", "python" },         { "python3", "python" }, { "ipython", "python" }, { "js", "javascript" }, { "node", "javascript" },
+	{ "nodejs", "javascript" }, { "ts", "typescript" },  { "sh", "bash" },        { "shell", "bash" },
 };
 
 const struct vial_language *vial_language_find(const char *name)

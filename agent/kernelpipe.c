@@ -8,10 +8,8 @@
 #include <string.h>
 #include <unistd.h>
 
-/* A cell is at most one frame of the wire; its JSON form at most six times that. */
-#define MAX_PENDING_BYTES (4u * 1024u * 1024u)
-/* Kernels cut their results at 16 MiB, see guest/kernels. */
-#define MAX_MESSAGE_BYTES (24u * 1024u * 1024u)
+/* What a writer or reader may keep when it has nothing to do. */
+#define IDLE_BYTES (256u * 1024u)
 #define READ_BYTES (64u * 1024u)
 #define MAX_LENGTH_DIGITS 8
 
@@ -22,7 +20,7 @@ static int grow(struct vial_pipe_writer *writer, size_t more)
 	size_t used = writer->end - writer->start;
 	uint8_t *bytes;
 
-	if (used + more > MAX_PENDING_BYTES)
+	if (used + more > writer->max_pending_bytes)
 		return -ENOBUFS;
 	if (writer->start > 0) {
 		memmove(writer->bytes, writer->bytes + writer->start, used);
@@ -67,6 +65,12 @@ static void flush(struct vial_pipe_writer *writer)
 	}
 	vial_watch_remove(&writer->watch);
 	writer->start = writer->end = 0;
+	/* A large cell must not keep its memory for the life of the context. */
+	if (writer->capacity > IDLE_BYTES) {
+		free(writer->bytes);
+		writer->bytes = NULL;
+		writer->capacity = 0;
+	}
 }
 
 int vial_pipe_write(struct vial_pipe_writer *writer, const void *bytes, size_t size_bytes)
@@ -152,7 +156,7 @@ static int find_body(const struct vial_message_reader *reader, size_t *out_start
 			return -EPROTO;
 		length = length * 10 + (size_t)(digit - '0');
 	}
-	if (length > MAX_MESSAGE_BYTES)
+	if (length > VIAL_MESSAGE_MAX_BYTES)
 		return -EPROTO;
 	if (position >= reader->end)
 		return 0;
@@ -168,25 +172,26 @@ bool vial_message_is_complete(const struct vial_message_reader *reader)
 	return find_body(reader, &start, &length) != 0;
 }
 
-int vial_message_next(struct vial_message_reader *reader, json_t **out_message)
+int vial_message_next(struct vial_message_reader *reader, struct vial_message *out_message)
 {
 	size_t start, length;
 	int result = find_body(reader, &start, &length);
-	json_t *message;
 
 	if (result <= 0)
 		return result;
-	message = json_loadb(reader->bytes + start, length, 0, NULL);
+	result = vial_message_decode(reader->bytes + start, length, out_message);
+	if (result < 0)
+		return result;
 	reader->start = start + length;
-	if (!json_is_object(message)) {
-		json_decref(message);
-		return -EPROTO;
-	}
-	/* A large result must not keep its memory for the life of the context. */
-	if (reader->start == reader->end && reader->capacity > 4 * READ_BYTES)
+	/* Nor a large result. */
+	if (reader->start == reader->end && reader->capacity > IDLE_BYTES)
 		vial_message_reader_clear(reader);
-	*out_message = message;
 	return 1;
+}
+
+bool vial_message_reader_is_empty(const struct vial_message_reader *reader)
+{
+	return reader->start == reader->end;
 }
 
 void vial_message_reader_clear(struct vial_message_reader *reader)

@@ -8,11 +8,13 @@
 
 #include <jansson.h>
 
+#include "kernelmsg.h"
 #include "loop.h"
 
-/* Bytes on their way into a pipe whose reader may be busy. Start it zeroed with fd -1. */
+/* Bytes on their way into a pipe whose reader may be busy. Start it zeroed with fd -1 and its limit. */
 struct vial_pipe_writer {
 	int fd;
+	size_t max_pending_bytes;
 	struct vial_watch watch;
 	uint8_t *bytes;
 	size_t start, end, capacity;
@@ -32,7 +34,8 @@ struct vial_message_reader {
 
 /* One read(2). The count, 0 at the end, -EAGAIN, or another errno. */
 ssize_t vial_message_read(struct vial_message_reader *reader, int fd);
-/* 1: *out_message is a new reference; 0: more is needed; -EPROTO. */
-int vial_message_next(struct vial_message_reader *reader, json_t **out_message);
+/* 1: *out_message is the next one, to be cleared; 0: more is needed; -EPROTO: garbage, and what follows cannot be understood. */
+int vial_message_next(struct vial_message_reader *reader, struct vial_message *out_message);
 bool vial_message_is_complete(const struct vial_message_reader *reader);
+bool vial_message_reader_is_empty(const struct vial_message_reader *reader);
 void vial_message_reader_clear(struct vial_message_reader *reader);

@@ -102,9 +102,7 @@ void vial_timer_set(struct vial_timer *timer, int64_t delay_ms, vial_timer_fn *f
 	struct vial_timer *before = NULL, *after;
 
 	vial_timer_clear(timer);
-	*timer = (struct vial_timer){
-		.deadline_ms = vial_loop_now_ms() + delay_ms, .fn = fn, .data = data, .is_set = true
-	};
+	*timer = (struct vial_timer){ .deadline_ms = vial_loop_now_ms() + delay_ms, .fn = fn, .data = data, .is_set = true };
 	for (after = first_timer; after && after->deadline_ms <= timer->deadline_ms; after = after->next)
 		before = after;
 	timer->previous = before;

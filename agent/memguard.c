@@ -17,6 +17,7 @@
 #include "log.h"
 #include "loop.h"
 #include "procfs.h"
+#include "procguard.h"
 #include "rootfs.h"
 #include "zone.h"
 
@@ -24,6 +25,8 @@
 #define FILL_RATE_KB_PER_MS (4u * 1024u)
 #define MIN_INTERVAL_MS 10
 #define MAX_INTERVAL_MS 1000
+/* For the process guard, which looks with us. */
+#define CROWDED_INTERVAL_MS 250
 /* Kill above this part of the limit, or with less than RESERVE_KB left, whichever leaves more to programs. */
 #define HIGH_PERCENT 95
 #define RESERVE_KB (64u * 1024u)
@@ -101,7 +104,7 @@ static void kill_largest(uint64_t used_kb)
 			return;
 		vial_log("warning", "memory guard: no process to blame, restarting the zone");
 		vain_count = 0;
-		vial_zone_restart();
+		vial_zone_restart(VIAL_ZONE_OUT_OF_MEMORY);
 		vial_rootfs_clear_shared_memory();
 		victim = vial_zone_init_pid(); /* only for the time to settle */
 	} else {
@@ -119,8 +122,8 @@ static void look(struct vial_timer *unused, void *data)
 {
 	uint64_t used_kb, current_limit_kb, high_kb;
 	int64_t interval_ms = MAX_INTERVAL_MS;
+	bool is_crowded = vial_procguard_look();
 
-	vial_zone_check_process_count();
 	vial_memguard_usage(&used_kb, &current_limit_kb);
 	high_kb = high_mark_kb(current_limit_kb);
 	if (current_limit_kb > 0 && used_kb >= high_kb) {
@@ -135,6 +138,8 @@ static void look(struct vial_timer *unused, void *data)
 		if (interval_ms > MAX_INTERVAL_MS)
 			interval_ms = MAX_INTERVAL_MS;
 	}
+	if (is_crowded && interval_ms > CROWDED_INTERVAL_MS)
+		interval_ms = CROWDED_INTERVAL_MS;
 	vial_timer_set(&timer, interval_ms, look, NULL);
 }
 

@@ -51,8 +51,7 @@ const struct vial_op *vial_op_find(const char *name)
 	return NULL;
 }
 
-bool vial_request_string(struct vial_stream *stream, json_t *request, const char *field, bool is_required,
-			 const char **out_value)
+bool vial_request_string(struct vial_stream *stream, json_t *request, const char *field, bool is_required, const char **out_value)
 {
 	json_t *value = json_object_get(request, field);
 
@@ -68,8 +67,8 @@ bool vial_request_string(struct vial_stream *stream, json_t *request, const char
 	return false;
 }
 
-bool vial_request_integer(struct vial_stream *stream, json_t *request, const char *field, json_int_t minimum,
-			  json_int_t maximum, json_int_t fallback, json_int_t *out_value)
+bool vial_request_integer(struct vial_stream *stream, json_t *request, const char *field, json_int_t minimum, json_int_t maximum, json_int_t fallback,
+                          json_int_t *out_value)
 {
 	json_t *value = json_object_get(request, field);
 
@@ -81,8 +80,8 @@ bool vial_request_integer(struct vial_stream *stream, json_t *request, const cha
 		*out_value = json_integer_value(value);
 		return true;
 	}
-	vial_stream_close_error(stream, VIAL_INVALID, "the field \"%s\" must be a whole number from %lld to %lld", field,
-				(long long)minimum, (long long)maximum);
+	vial_stream_close_error(stream, VIAL_INVALID, "the field \"%s\" must be a whole number from %lld to %lld", field, (long long)minimum,
+	                        (long long)maximum);
 	return false;
 }
 

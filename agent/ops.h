@@ -17,15 +17,17 @@ struct vial_op {
 	vial_op_fn *fn;
 };
 
+/* The longest time limit of a run or a command, here as on the host: more is a mistake in the unit. */
+#define VIAL_MAX_TIMEOUT_MS (INT64_C(7) * 24 * 3600 * 1000)
+
 /* NULL when there is none of that name. */
 const struct vial_op *vial_op_find(const char *name);
 
 vial_op_fn vial_op_exec, vial_op_proc_attach, vial_op_proc_list, vial_op_proc_signal, vial_op_proc_stdin;
-vial_op_fn vial_op_fs_read, vial_op_fs_write, vial_op_fs_list, vial_op_fs_stat, vial_op_fs_mkdir, vial_op_fs_move,
-	vial_op_fs_remove, vial_op_fs_watch;
+vial_op_fn vial_op_fs_read, vial_op_fs_write, vial_op_fs_list, vial_op_fs_stat, vial_op_fs_mkdir, vial_op_fs_move, vial_op_fs_remove,
+	vial_op_fs_watch;
 vial_op_fn vial_op_tcp, vial_op_ports, vial_op_metrics;
-vial_op_fn vial_op_ctx_create, vial_op_ctx_delete, vial_op_ctx_interrupt, vial_op_ctx_list, vial_op_ctx_restart, vial_op_ctx_run,
-	vial_op_warm;
+vial_op_fn vial_op_ctx_create, vial_op_ctx_delete, vial_op_ctx_interrupt, vial_op_ctx_list, vial_op_ctx_restart, vial_op_ctx_run, vial_op_warm;
 
 /*
  * Resume hooks. At each HELLO every hook of the table in ops.c is started with the parsed HELLO (borrowed); each calls vial_resume_done()
@@ -50,8 +52,7 @@ const uint8_t *vial_resume_entropy(const struct vial_resume *resume);
 void vial_resume_done(struct vial_resume *resume, const char *error);
 
 /* Field readers shared by the handlers. Each returns false after closing the stream with `invalid` and the field's name. */
-bool vial_request_string(struct vial_stream *stream, json_t *request, const char *field, bool is_required,
-			 const char **out_value);
-bool vial_request_integer(struct vial_stream *stream, json_t *request, const char *field, json_int_t minimum,
-			  json_int_t maximum, json_int_t fallback, json_int_t *out_value);
+bool vial_request_string(struct vial_stream *stream, json_t *request, const char *field, bool is_required, const char **out_value);
+bool vial_request_integer(struct vial_stream *stream, json_t *request, const char *field, json_int_t minimum, json_int_t maximum, json_int_t fallback,
+                          json_int_t *out_value);
 bool vial_request_bool(struct vial_stream *stream, json_t *request, const char *field, bool *out_value);

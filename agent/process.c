@@ -14,6 +14,7 @@
 #include "cmdline.h"
 #include "processinput.h"
 #include "procfs.h"
+#include "procguard.h"
 #include "pty.h"
 #include "signals.h"
 #include "wire/wire.h"
@@ -23,8 +24,8 @@
 /* After SIGKILL nothing but a broken kernel keeps a process; the stream must still end. */
 #define UNKILLABLE_MS 5000
 /*
- * When the process has exited but a child of it still holds the pipe ("server &"), we cannot know whether more will come: we take what comes until the
- * pipe has been silent for this long, then close. In the background the ring keeps reading.
+ * When the process has exited but a child of it still holds the pipe ("server &"), we cannot know whether more will come: we take what comes until
+ * the pipe has been silent for this long, then close. In the background the ring keeps reading.
  */
 #define SILENCE_MS 250
 #define SWEEP_MS 20
@@ -101,12 +102,14 @@ static void forget_old(void)
 static json_t *result_of(const struct vial_process_run *run)
 {
 	json_t *result = json_pack("{s:i,s:b,s:I}", "exit_code", run->exit.exit_code, "timed_out", run->is_timed_out, "duration_ms",
-				   (json_int_t)run->duration_ms);
+	                           (json_int_t)run->duration_ms);
 
 	if (run->exit.signal)
 		json_object_set_new(result, "signal", json_string(vial_signal_name(run->exit.signal)));
 	if (run->exit.is_oom)
 		json_object_set_new(result, "oom", json_true());
+	if (run->exit.is_process_limit)
+		json_object_set_new(result, "process_limit", json_true());
 	if (run->exit.is_zone_lost)
 		json_object_set_new(result, "zone_lost", json_true());
 	if (run->is_cancelled)
@@ -168,13 +171,22 @@ static void on_silence(struct vial_timer *timer, void *data)
 	finish(data);
 }
 
+/* A reader without credit, or a freeze: nobody listens to the pipe, so its silence says nothing about what is still in it. */
+static bool is_held_up(const struct vial_process_run *run)
+{
+	for (int i = 0; i < 2; i++)
+		if (run->outputs[i].fd >= 0 && !run->outputs[i].watch.is_added)
+			return run->stream && !run->is_background;
+	return false;
+}
+
 static void finish_or_drain(struct vial_process_run *run)
 {
 	if (!run->is_exited || run->is_done)
 		return;
 	if (!has_open_output(run))
 		finish(run);
-	else
+	else if (!is_held_up(run)) /* else on_writable() comes back here */
 		vial_timer_set(&run->silence, SILENCE_MS, on_silence, run);
 }
 
@@ -371,8 +383,8 @@ void vial_process_end(struct vial_process_run *run)
 	if (!run->child || run->grace.is_set)
 		return;
 	/*
-	 * A terminal hangs up: everyone on it is told, since the jobs of a shell have groups of their own, gVisor does not tell them when the shell is gone,
-	 * and an interactive shell does not heed SIGTERM.
+	 * A terminal hangs up: everyone on it is told, since the jobs of a shell have groups of their own, gVisor does not tell them when the shell
+	 * is gone, and an interactive shell does not heed SIGTERM.
 	 */
 	if (run->is_pty && run->outer_pid > 1)
 		vial_procfs_for_each(tell_hung_up, run);
@@ -509,6 +521,8 @@ static void on_started(struct vial_child *child, void *data)
 
 	run->pid = vial_child_pid(child);
 	run->outer_pid = vial_child_outer_pid(child);
+	/* Should it become a crowd itself: nobody is paused for his own sake. */
+	vial_procguard_make_way(run->outer_pid);
 	watch_outputs(run);
 	if (!stream)
 		return;
@@ -521,13 +535,17 @@ static void on_started(struct vial_child *child, void *data)
 	}
 }
 
+static void refuse_crowded(struct vial_stream *stream)
+{
+	vial_stream_close_error(stream, VIAL_LIMIT, "the sandbox has reached its limit of processes; end some and try again");
+}
+
 static void explain_failure(struct vial_process_run *run, enum vial_spawn_stage stage, int error)
 {
 	struct vial_stream *stream = run->stream;
 
 	if (stage == VIAL_SPAWN_FORK && error == EAGAIN)
-		vial_stream_close_error(stream, VIAL_LIMIT,
-					"the sandbox has reached its limit of processes; end some and try again");
+		refuse_crowded(stream);
 	else if (stage == VIAL_SPAWN_CWD && error == ENOENT)
 		vial_stream_close_error(stream, VIAL_NOT_FOUND, "the working directory %s does not exist", run->cwd);
 	else if (stage == VIAL_SPAWN_CWD)
@@ -676,10 +694,17 @@ static int spawn(struct vial_process_run *run, const struct vial_process_options
 
 void vial_process_start(struct vial_stream *stream, const struct vial_process_options *options)
 {
-	struct vial_process_run *run = new_run(stream, options);
+	struct vial_process_run *run;
 	int fds[3] = { -1, -1, -1 };
 	int result;
 
+	/* A shell without room for its children waits for half a minute before it says so. */
+	if (!vial_procguard_has_room(options->user->uid)) {
+		refuse_crowded(stream);
+		return;
+	}
+	vial_procguard_make_way(0);
+	run = new_run(stream, options);
 	if (!run) {
 		vial_stream_close_errno(stream, ENOMEM, "cannot start a process");
 		return;

@@ -4,8 +4,8 @@
  *
  *   starting → running → draining (exited; somebody may still hold its pipes) → exited (remembered, the last 64)
  *
- * In the foreground the output goes to the exec's stream, and the process is held back when the stream has no credit. In the background it goes to a ring,
- * always, and to whoever is attached.
+ * In the foreground the output goes to the exec's stream, and the process is held back when the stream has no credit. In the background it goes to a
+ * ring, always, and to whoever is attached.
  */
 #pragma once
 
@@ -30,9 +30,9 @@ struct vial_process_input {
 	struct vial_watch watch;
 	uint8_t *bytes;
 	size_t start, end, capacity;
-	bool is_ending;             /* the source has no more: tell it when all is written */
-	bool closes_at_end;         /* and then close the process's stdin */
-	struct vial_stream *source; /* whom to give credit back; NULL when nobody is writing */
+	bool is_ending;                                 /* the source has no more: tell it when all is written */
+	bool closes_at_end;                             /* and then close the process's stdin */
+	struct vial_stream *source;                     /* whom to give credit back; NULL when nobody is writing */
 	void (*on_drained)(struct vial_stream *source); /* all written after is_ending, or the process is gone */
 };
 

@@ -43,15 +43,16 @@ static int parse_stat(const char *text, struct vial_process *process)
 	unsigned long long user_ticks, system_ticks;
 	long long reaped_user_ticks, reaped_system_ticks;
 	long ticks_per_second = sysconf(_SC_CLK_TCK);
-	long rss_pages;
+	long rss_pages, threads;
 	int parent, session;
 
-	if (!fields || sscanf(fields + 1, " %c %d %*d %d %*d %*d %*u %*u %*u %*u %*u %llu %llu %lld %lld %*d %*d %*d %*d %*u %*u %ld",
-			      &process->state, &parent, &session, &user_ticks, &system_ticks, &reaped_user_ticks,
-			      &reaped_system_ticks, &rss_pages) != 8)
+	if (!fields ||
+	    sscanf(fields + 1, " %c %d %*d %d %*d %*d %*u %*u %*u %*u %*u %llu %llu %lld %lld %*d %*d %ld %*d %*u %*u %ld", &process->state, &parent,
+	           &session, &user_ticks, &system_ticks, &reaped_user_ticks, &reaped_system_ticks, &threads, &rss_pages) != 9)
 		return -EINVAL;
 	process->parent = parent;
 	process->session = session;
+	process->threads = threads > 0 ? (unsigned)threads : 1;
 	process->cpu_ms = (user_ticks + system_ticks) * 1000 / (unsigned long long)ticks_per_second;
 	process->reaped_cpu_ms = (uint64_t)(reaped_user_ticks + reaped_system_ticks) * 1000 / (unsigned long long)ticks_per_second;
 	process->rss_kb = rss_pages > 0 ? (uint64_t)rss_pages * (uint64_t)sysconf(_SC_PAGESIZE) / 1024 : 0;

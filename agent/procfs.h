@@ -14,6 +14,7 @@ int vial_procfs_fd(void);
 
 struct vial_process {
 	pid_t pid, parent, session;
+	unsigned threads;
 	uint64_t rss_kb;
 	uint64_t cpu_ms;
 	uint64_t reaped_cpu_ms; /* of its children that have ended, and theirs */

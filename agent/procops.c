@@ -109,9 +109,7 @@ static void on_cancel(struct vial_stream *stream)
 	vial_stream_close_error(stream, VIAL_UNAVAILABLE, "cancelled");
 }
 
-static const struct vial_stream_handlers stdin_handlers = {
-	.on_data = on_data, .on_eof = on_eof, .on_cancel = on_cancel, .on_drop = forget_source
-};
+static const struct vial_stream_handlers stdin_handlers = { .on_data = on_data, .on_eof = on_eof, .on_cancel = on_cancel, .on_drop = forget_source };
 
 void vial_op_proc_stdin(struct vial_stream *stream, json_t *request)
 {
@@ -174,10 +172,10 @@ static json_t *describe(const struct vial_process_run *run, const struct usage *
 			rss_kb = usages->rss_kb;
 		}
 	}
-	process = json_pack("{s:i,s:o,s:s,s:o,s:I,s:s,s:I,s:I,s:b}", "pid", (int)run->pid, "cmd", vial_json_text(run->command), "user",
-			    run->user, "cwd", vial_json_text(run->cwd), "started_at_ms", (json_int_t)run->started_at_ms, "state",
-			    run->is_exited ? "exited" : "running", "cpu_ms", (json_int_t)cpu_ms, "rss_kb", (json_int_t)rss_kb,
-			    "background", run->is_background);
+	process = json_pack("{s:i,s:o,s:s,s:o,s:I,s:s,s:I,s:I,s:b}", "pid", (int)run->pid, "cmd", vial_json_text(run->command), "user", run->user,
+	                    "cwd", vial_json_text(run->cwd), "started_at_ms", (json_int_t)run->started_at_ms, "state",
+	                    run->is_exited ? "exited" : "running", "cpu_ms", (json_int_t)cpu_ms, "rss_kb", (json_int_t)rss_kb, "background",
+	                    run->is_background);
 	if (process && run->is_exited)
 		json_object_set_new(process, "exit_code", json_integer(run->exit.exit_code));
 	return process;

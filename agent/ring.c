@@ -77,8 +77,7 @@ void vial_ring_put(struct vial_ring *ring, uint8_t channel, const uint8_t *bytes
 	}
 }
 
-size_t vial_ring_get(const struct vial_ring *ring, struct vial_ring_reader *reader, uint8_t *out_channel, uint8_t *out_bytes,
-		     size_t size_bytes)
+size_t vial_ring_get(const struct vial_ring *ring, struct vial_ring_reader *reader, uint8_t *out_channel, uint8_t *out_bytes, size_t size_bytes)
 {
 	size_t length, left;
 

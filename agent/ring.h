@@ -21,5 +21,4 @@ struct vial_ring_reader {
 	size_t offset;     /* into that piece */
 };
 /* Copies from one piece; 0 when there is nothing new. *out_channel says whose it is. */
-size_t vial_ring_get(const struct vial_ring *ring, struct vial_ring_reader *reader, uint8_t *out_channel, uint8_t *out_bytes,
-		     size_t size_bytes);
+size_t vial_ring_get(const struct vial_ring *ring, struct vial_ring_reader *reader, uint8_t *out_channel, uint8_t *out_bytes, size_t size_bytes);

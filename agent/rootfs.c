@@ -112,13 +112,12 @@ static int make_devices(void)
 		const char *path;
 		unsigned major, minor;
 	} devices[] = {
-		{ "/dev/null", 1, 3 },	 { "/dev/zero", 1, 5 },	   { "/dev/full", 1, 7 },
+		{ "/dev/null", 1, 3 },   { "/dev/zero", 1, 5 },    { "/dev/full", 1, 7 },
 		{ "/dev/random", 1, 8 }, { "/dev/urandom", 1, 9 }, { "/dev/tty", 5, 0 },
 	};
 
 	for (size_t i = 0; i < sizeof(devices) / sizeof(*devices); i++) {
-		if (mknod(devices[i].path, S_IFCHR | 0666, makedev(devices[i].major, devices[i].minor)) < 0 ||
-		    chmod(devices[i].path, 0666) < 0)
+		if (mknod(devices[i].path, S_IFCHR | 0666, makedev(devices[i].major, devices[i].minor)) < 0 || chmod(devices[i].path, 0666) < 0)
 			return -errno;
 	}
 	return 0;

@@ -39,10 +39,11 @@ enum vial_spawn_stage {
 };
 
 struct vial_exit {
-	int exit_code;     /* as a shell says it: 128 + signal when killed */
-	int signal;        /* 0 when it exited by itself */
-	bool is_oom;       /* the memory guard killed it or one of its session */
-	bool is_zone_lost; /* every process of the zone died with it */
+	int exit_code;         /* as a shell says it: 128 + signal when killed */
+	int signal;            /* 0 when it exited by itself */
+	bool is_oom;           /* the memory guard killed it or one of its session */
+	bool is_process_limit; /* the process guard ended its session */
+	bool is_zone_lost;     /* every process of the zone died with it */
 	uint64_t cpu_ms;
 	uint64_t max_rss_kb;
 };
@@ -54,8 +55,7 @@ struct vial_child_handlers {
 };
 
 /* 0 or -errno (nothing will be called then). */
-int vial_spawn(const struct vial_spawn *request, const struct vial_child_handlers *handlers, void *data,
-	       struct vial_child **out_child);
+int vial_spawn(const struct vial_spawn *request, const struct vial_child_handlers *handlers, void *data, struct vial_child **out_child);
 
 /* As programs in the zone see it; 0 before on_started. */
 pid_t vial_child_pid(const struct vial_child *child);

@@ -43,7 +43,7 @@ struct vial_stream {
 	size_t receive_credit; /* what the host may still send */
 	size_t consumed_bytes; /* not yet granted again */
 	struct kept_frame *first_kept, **last_kept;
-	char *event;           /* parts of an incoming EVENT that spans frames */
+	char *event; /* parts of an incoming EVENT that spans frames */
 	size_t event_bytes;
 	const struct vial_stream_handlers *handlers;
 	void *data;
@@ -275,6 +275,11 @@ void vial_stream_send_event(struct vial_stream *stream, json_t *event)
 	free(text);
 }
 
+void vial_stream_send_event_text(struct vial_stream *stream, const char *text, size_t size_bytes)
+{
+	send(stream, VIAL_WIRE_EVENT, 0, text, size_bytes);
+}
+
 void vial_stream_send_eof(struct vial_stream *stream, uint8_t channel)
 {
 	send(stream, VIAL_WIRE_EOF, channel, NULL, 0);
@@ -328,8 +333,7 @@ void vial_stream_close_error(struct vial_stream *stream, enum vial_code code, co
 	va_start(arguments, format);
 	vsnprintf(sentence, sizeof(sentence), format, arguments);
 	va_end(arguments);
-	close_with(stream,
-		   json_pack("{s:b,s:s,s:o}", "ok", 0, "code", vial_code_name(code), "error", vial_json_text(sentence)));
+	close_with(stream, json_pack("{s:b,s:s,s:o}", "ok", 0, "code", vial_code_name(code), "error", vial_json_text(sentence)));
 }
 
 void vial_stream_close_errno(struct vial_stream *stream, int error, const char *format, ...)
@@ -347,9 +351,9 @@ void vial_stream_close_errno(struct vial_stream *stream, int error, const char *
 const char *vial_code_name(enum vial_code code)
 {
 	static const char *const names[] = {
-		[VIAL_INVALID] = "invalid",	  [VIAL_NOT_FOUND] = "not_found", [VIAL_CONFLICT] = "conflict",
-		[VIAL_DENIED] = "denied",	  [VIAL_NO_SPACE] = "no_space",	  [VIAL_LIMIT] = "limit",
-		[VIAL_TIMEOUT] = "timeout",	  [VIAL_UNAVAILABLE] = "unavailable", [VIAL_INTERNAL] = "internal",
+		[VIAL_INVALID] = "invalid", [VIAL_NOT_FOUND] = "not_found",     [VIAL_CONFLICT] = "conflict",
+		[VIAL_DENIED] = "denied",   [VIAL_NO_SPACE] = "no_space",       [VIAL_LIMIT] = "limit",
+		[VIAL_TIMEOUT] = "timeout", [VIAL_UNAVAILABLE] = "unavailable", [VIAL_INTERNAL] = "internal",
 	};
 
 	return names[code];
@@ -400,8 +404,7 @@ enum vial_code vial_code_from_errno(int error)
 static void refuse(const struct vial_wire_frame *frame, enum vial_code code, const char *sentence)
 {
 	char text[512];
-	int length = snprintf(text, sizeof(text), "{\"ok\":false,\"code\":\"%s\",\"error\":\"%s\"}", vial_code_name(code),
-			      sentence);
+	int length = snprintf(text, sizeof(text), "{\"ok\":false,\"code\":\"%s\",\"error\":\"%s\"}", vial_code_name(code), sentence);
 
 	vial_connection_send(frame->stream, frame->epoch, VIAL_WIRE_CLOSE, 0, text, (size_t)length);
 }

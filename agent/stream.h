@@ -54,6 +54,8 @@ uint8_t *vial_stream_reserve(struct vial_stream *stream, size_t *out_size);
 void vial_stream_commit(struct vial_stream *stream, uint8_t channel, size_t size_bytes);
 /* Takes over the reference. Split over frames when needed. */
 void vial_stream_send_event(struct vial_stream *stream, json_t *event);
+/* The same for an event that is text already. */
+void vial_stream_send_event_text(struct vial_stream *stream, const char *text, size_t size_bytes);
 void vial_stream_send_eof(struct vial_stream *stream, uint8_t channel);
 
 /* Grants the host that many bytes again. */
@@ -78,8 +80,6 @@ const char *vial_code_name(enum vial_code code);
 enum vial_code vial_code_from_errno(int error);
 
 /* {"ok":false,...}. The sentence says what is wrong and what to do; no trailing newline. */
-void vial_stream_close_error(struct vial_stream *stream, enum vial_code code, const char *format, ...)
-	__attribute__((format(printf, 3, 4)));
+void vial_stream_close_error(struct vial_stream *stream, enum vial_code code, const char *format, ...) __attribute__((format(printf, 3, 4)));
 /* "<what>: <strerror>" with the code of that errno (positive or negative). */
-void vial_stream_close_errno(struct vial_stream *stream, int error, const char *format, ...)
-	__attribute__((format(printf, 3, 4)));
+void vial_stream_close_errno(struct vial_stream *stream, int error, const char *format, ...) __attribute__((format(printf, 3, 4)));

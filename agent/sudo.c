@@ -92,7 +92,8 @@ static bool is_always_kept(const char *entry)
 {
 	return strncmp(entry, "LC_", 3) == 0 ||
 	       is_in_list("TERM,COLORTERM,LANG,LANGUAGE,TZ,DISPLAY,http_proxy,https_proxy,no_proxy,HTTP_PROXY,HTTPS_PROXY,NO_PROXY,"
-	                  "SSL_CERT_FILE,REQUESTS_CA_BUNDLE,NODE_EXTRA_CA_CERTS", entry);
+	                  "SSL_CERT_FILE,REQUESTS_CA_BUNDLE,NODE_EXTRA_CA_CERTS",
+	                  entry);
 }
 
 static void make_env(const struct options *options, const struct vial_user *target, int argc, char **argv)
@@ -135,8 +136,8 @@ static char *join_escaped(int argc, char **argv)
 		if (i > 0)
 			*out++ = ' ';
 		for (const char *c = argv[i]; *c; c++) {
-			bool is_plain = (*c >= 'a' && *c <= 'z') || (*c >= 'A' && *c <= 'Z') || (*c >= '0' && *c <= '9') ||
-			                strchr("_-$", *c) || (*c & 0x80);
+			bool is_plain =
+				(*c >= 'a' && *c <= 'z') || (*c >= 'A' && *c <= 'Z') || (*c >= '0' && *c <= '9') || strchr("_-$", *c) || (*c & 0x80);
 
 			if (!is_plain)
 				*out++ = '\\';
@@ -184,7 +185,8 @@ static int list_rights(void)
 static int usage(int status)
 {
 	fputs("usage: sudo [-EHinSs] [-u user] [-g group] [-D directory] [--preserve-env[=list]] [VAR=value] [command [arguments]]\n"
-	      "       sudo -l | -v | -k | -K | -V\n", status ? stderr : stdout);
+	      "       sudo -l | -v | -k | -K | -V\n",
+	      status ? stderr : stdout);
 	return status;
 }
 
@@ -192,41 +194,71 @@ static int usage(int status)
 static int parse(int argc, char **argv, struct options *options)
 {
 	static const struct option names[] = {
-		{ "user", required_argument, NULL, 'u' },       { "group", required_argument, NULL, 'g' },
-		{ "login", no_argument, NULL, 'i' },            { "shell", no_argument, NULL, 's' },
-		{ "preserve-env", optional_argument, NULL, 'E' }, { "set-home", no_argument, NULL, 'H' },
-		{ "non-interactive", no_argument, NULL, 'n' },  { "stdin", no_argument, NULL, 'S' },
-		{ "prompt", required_argument, NULL, 'p' },     { "chdir", required_argument, NULL, 'D' },
-		{ "list", no_argument, NULL, 'l' },             { "validate", no_argument, NULL, 'v' },
-		{ "reset-timestamp", no_argument, NULL, 'k' },  { "remove-timestamp", no_argument, NULL, 'K' },
-		{ "version", no_argument, NULL, 'V' },          { "help", no_argument, NULL, 'h' },
-		{ "askpass", no_argument, NULL, 'A' },          { "bell", no_argument, NULL, 'B' },
-		{ "preserve-groups", no_argument, NULL, 'P' },  { "no-update", no_argument, NULL, 'N' },
+		{ "user", required_argument, NULL, 'u' },
+		{ "group", required_argument, NULL, 'g' },
+		{ "login", no_argument, NULL, 'i' },
+		{ "shell", no_argument, NULL, 's' },
+		{ "preserve-env", optional_argument, NULL, 'E' },
+		{ "set-home", no_argument, NULL, 'H' },
+		{ "non-interactive", no_argument, NULL, 'n' },
+		{ "stdin", no_argument, NULL, 'S' },
+		{ "prompt", required_argument, NULL, 'p' },
+		{ "chdir", required_argument, NULL, 'D' },
+		{ "list", no_argument, NULL, 'l' },
+		{ "validate", no_argument, NULL, 'v' },
+		{ "reset-timestamp", no_argument, NULL, 'k' },
+		{ "remove-timestamp", no_argument, NULL, 'K' },
+		{ "version", no_argument, NULL, 'V' },
+		{ "help", no_argument, NULL, 'h' },
+		{ "askpass", no_argument, NULL, 'A' },
+		{ "bell", no_argument, NULL, 'B' },
+		{ "preserve-groups", no_argument, NULL, 'P' },
+		{ "no-update", no_argument, NULL, 'N' },
 		{ 0 },
 	};
 	int option, is_reset = 0;
 
 	while ((option = getopt_long(argc, argv, "+ABC:D:EHKNPSVg:hiklnp:r:st:u:v", names, NULL)) != -1) {
 		switch (option) {
-		case 'u': options->user = optarg; break;
-		case 'g': options->group = optarg; break;
-		case 'D': options->directory = optarg; break;
-		case 'i': options->is_login = true; break;
-		case 's': options->is_shell = true; break;
-		case 'H': options->is_home_set = true; break;
+		case 'u':
+			options->user = optarg;
+			break;
+		case 'g':
+			options->group = optarg;
+			break;
+		case 'D':
+			options->directory = optarg;
+			break;
+		case 'i':
+			options->is_login = true;
+			break;
+		case 's':
+			options->is_shell = true;
+			break;
+		case 'H':
+			options->is_home_set = true;
+			break;
 		case 'E':
 			options->preserve = optarg;
 			options->is_env_kept = !optarg;
 			break;
-		case 'l': return list_rights();
-		case 'k': is_reset = 1; break;
-		case 'v': case 'K': return 0;
+		case 'l':
+			return list_rights();
+		case 'k':
+			is_reset = 1;
+			break;
+		case 'v':
+		case 'K':
+			return 0;
 		case 'V':
 			puts("sudo of vial-agent " VIAL_VERSION);
 			return 0;
-		case 'h': return usage(0);
-		case '?': return usage(1);
-		default: break; /* about passwords, which nobody asks for here, or about groups and roles */
+		case 'h':
+			return usage(0);
+		case '?':
+			return usage(1);
+		default:
+			break; /* about passwords, which nobody asks for here, or about groups and roles */
 		}
 	}
 	return is_reset && optind == argc ? 0 : -1;
@@ -331,8 +363,9 @@ static int send_request(int fd, const struct vial_user *target, const char *cwd,
 		struct cmsghdr align;
 	} control = { 0 };
 	struct ucred me = { .pid = getpid(), .uid = getuid(), .gid = getgid() };
-	struct vial_sudo_request request = { .uid = target->uid, .gid = target->gid, .env_count = (uint32_t)env_count,
-					     .group_count = (uint32_t)target->group_count };
+	struct vial_sudo_request request = {
+		.uid = target->uid, .gid = target->gid, .env_count = (uint32_t)env_count, .group_count = (uint32_t)target->group_count
+	};
 	struct iovec part = { .iov_base = &request, .iov_len = sizeof(request) };
 	struct msghdr message = { .msg_iov = &part, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof(control) };
 	struct cmsghdr *header = CMSG_FIRSTHDR(&message);

@@ -55,8 +55,7 @@ static int receive_header(int connection, struct command *command)
 		struct cmsghdr align;
 	} control;
 	struct iovec part = { .iov_base = &command->request, .iov_len = sizeof(command->request) };
-	struct msghdr message = { .msg_iov = &part, .msg_iovlen = 1, .msg_control = &control,
-				  .msg_controllen = sizeof(control) };
+	struct msghdr message = { .msg_iov = &part, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof(control) };
 	struct ucred sender = { .uid = (uid_t)-1 };
 	bool has_fds = false;
 
@@ -125,8 +124,7 @@ static int receive(int connection, struct command *command)
 	if ((result = receive_header(connection, command)) < 0 || (result = receive_body(connection, command)) < 0)
 		return result;
 	end = command->body + command->request.body_bytes;
-	if (command->request.group_count > VIAL_USER_MAX_GROUPS ||
-	    command->request.group_count * sizeof(gid_t) > command->request.body_bytes)
+	if (command->request.group_count > VIAL_USER_MAX_GROUPS || command->request.group_count * sizeof(gid_t) > command->request.body_bytes)
 		return -EPROTO;
 	command->groups = (gid_t *)(void *)command->body;
 	cursor = command->body + command->request.group_count * sizeof(gid_t);

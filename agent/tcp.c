@@ -24,9 +24,9 @@ struct tunnel {
 	in_port_t port;
 	struct vial_watch watch;
 	struct vial_timer timer;
-	bool is_blocked;  /* no credit: not reading the socket */
+	bool is_blocked; /* no credit: not reading the socket */
 	bool is_read_end, is_write_end, is_host_end;
-	uint8_t *bytes;   /* on the way to the socket; bounded by the stream's credit */
+	uint8_t *bytes; /* on the way to the socket; bounded by the stream's credit */
 	size_t start, end, capacity;
 };
 

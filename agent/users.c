@@ -79,8 +79,7 @@ static void find_groups(struct vial_user *user)
 		unsigned gid;
 
 		line = split_line(line, fields);
-		if (user->group_count < VIAL_USER_MAX_GROUPS && parse_id(fields[2], &gid) && gid != user->gid &&
-		    is_member(fields[3], user->name))
+		if (user->group_count < VIAL_USER_MAX_GROUPS && parse_id(fields[2], &gid) && gid != user->gid && is_member(fields[3], user->name))
 			user->groups[user->group_count++] = gid;
 	}
 	free(text);
@@ -237,7 +236,6 @@ void vial_user_leave(void)
 		return;
 	is_entered = false;
 	/* Cannot fail: the saved ids are root's. If it ever does, going on with unknown rights is worse than ending. */
-	if (syscall(SYS_setresuid, -1, 0, -1) < 0 || syscall(SYS_setresgid, -1, 0, -1) < 0 ||
-	    syscall(SYS_setgroups, 0, NULL) < 0)
+	if (syscall(SYS_setresuid, -1, 0, -1) < 0 || syscall(SYS_setresgid, -1, 0, -1) < 0 || syscall(SYS_setgroups, 0, NULL) < 0)
 		abort();
 }

@@ -4,9 +4,9 @@
  * spawn.h and zone.h describe it from outside.
  *
  * A child handle: requested → claimed → started → exited, or requested → failed. Messages of the zone's init are believed only about handles
- * in the right state. Guest root can stop or trace the init, and then nobody would hear of an exit; so while there are handles it is asked for a sign of
- * life now and then (and continued, should it be stopped), and a zone whose init stays mute is killed. Beats are counted, not timed: a
- * sandbox that slept for an hour has missed one beat.
+ * in the right state. Guest root can stop or trace the init, and then nobody would hear of an exit; so while there are handles it is asked for a sign
+ * of life now and then (and continued, should it be stopped), and a zone whose init stays mute is killed. Beats are counted, not timed: a sandbox
+ * that slept for an hour has missed one beat.
  */
 #include "zone.h"
 
@@ -27,6 +27,7 @@
 #include "log.h"
 #include "loop.h"
 #include "procfs.h"
+#include "procguard.h"
 #include "spawn.h"
 #include "wire/wire.h"
 #include "zoneinit.h"
@@ -36,8 +37,6 @@
 #define MAX_MISSED_BEATS 4
 #define RETRY_MS 500
 #define DEFAULT_PROCESS_LIMIT 512
-/* Beyond this times the limit nobody got by accident. */
-#define TOLERATED_EXCESS 2
 /* The cgroup allows a few more than each user may have, so that root can still run something when a user has reached the limit. */
 #define RESERVE 16
 /* How many processes may be the agent's at once: far above any process limit in use. */
@@ -47,7 +46,7 @@ struct vial_child {
 	struct vial_child *next;
 	uint32_t id;
 	pid_t pid, outer_pid;
-	bool is_claimed, is_started, is_oom, is_forgotten;
+	bool is_claimed, is_started, is_oom, is_process_limit, is_forgotten;
 	int pending_signal;
 	bool is_pending_for_group;
 	const struct vial_child_handlers *handlers;
@@ -131,6 +130,14 @@ void vial_zone_mark_oom(pid_t outer_pid, pid_t outer_session)
 	}
 }
 
+void vial_zone_mark_process_limit(pid_t outer_session)
+{
+	for (struct vial_child *child = zone.children; child; child = child->next) {
+		if (child->outer_pid > 1 && child->outer_pid == outer_session)
+			child->is_process_limit = true;
+	}
+}
+
 static void finish(struct vial_child *child, const struct vial_exit *how)
 {
 	unlink_child(child);
@@ -150,8 +157,8 @@ static void give_up(struct vial_child *child, enum vial_spawn_stage stage, int e
 /* --- reports --- */
 
 /*
- * 0 is what gVisor says of a sender that has ended and been reaped before we came to read: there is nobody left to signal, but its exit is news all the
- * same. A pid we must never signal by mistake can only come from a forged message.
+ * 0 is what gVisor says of a sender that has ended and been reaped before we came to read: there is nobody left to signal, but its exit is news all
+ * the same. A pid we must never signal by mistake can only come from a forged message.
  */
 static void on_claim(struct vial_child *child, pid_t outer_pid)
 {
@@ -175,7 +182,9 @@ static void on_started(struct vial_child *child, const struct vial_zone_report *
 
 static void on_exited(struct vial_child *child, const struct vial_zone_report *report)
 {
-	struct vial_exit how = { .is_oom = child->is_oom, .cpu_ms = report->cpu_ms, .max_rss_kb = report->max_rss_kb };
+	struct vial_exit how = {
+		.is_oom = child->is_oom, .is_process_limit = child->is_process_limit, .cpu_ms = report->cpu_ms, .max_rss_kb = report->max_rss_kb
+	};
 
 	if (WIFSIGNALED(report->status)) {
 		how.signal = WTERMSIG(report->status);
@@ -225,6 +234,20 @@ static pid_t sender_of(struct msghdr *message)
 	return 0;
 }
 
+/* No report brings descriptors; guest root, who can trace the init, may. They must not pile up here. */
+static void close_descriptors(struct msghdr *message)
+{
+	for (struct cmsghdr *header = CMSG_FIRSTHDR(message); header; header = CMSG_NXTHDR(message, header)) {
+		size_t count = (header->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+		int fd;
+
+		for (size_t i = 0; header->cmsg_level == SOL_SOCKET && header->cmsg_type == SCM_RIGHTS && i < count; i++) {
+			memcpy(&fd, CMSG_DATA(header) + i * sizeof(fd), sizeof(fd));
+			close(fd);
+		}
+	}
+}
+
 static void on_readable(struct vial_watch *watch, uint32_t events, void *data)
 {
 	for (int round = 0; round < 64; round++) {
@@ -234,8 +257,7 @@ static void on_readable(struct vial_watch *watch, uint32_t events, void *data)
 			struct cmsghdr align;
 		} control;
 		struct iovec part = { .iov_base = &report, .iov_len = sizeof(report) };
-		struct msghdr message = { .msg_iov = &part, .msg_iovlen = 1, .msg_control = &control,
-					  .msg_controllen = sizeof(control) };
+		struct msghdr message = { .msg_iov = &part, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof(control) };
 		int socket = zone.socket;
 		ssize_t size = recvmsg(socket, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
 
@@ -245,6 +267,7 @@ static void on_readable(struct vial_watch *watch, uint32_t events, void *data)
 			lose_zone();
 			return;
 		}
+		close_descriptors(&message);
 		if (size == sizeof(report))
 			on_report(&report, sender_of(&message));
 		if (zone.socket != socket)
@@ -298,18 +321,11 @@ void vial_zone_set_process_limit(unsigned limit)
 	bool is_changed = limit != zone.process_limit;
 
 	zone.process_limit = limit;
+	vial_procguard_set_limit(limit);
 	vial_cgroup_set_process_limit(limit + RESERVE);
 	/* Those that run already carry the limit they were born with. */
 	if (is_changed)
 		vial_procfs_for_each(limit_each, NULL);
-}
-
-void vial_zone_check_process_count(void)
-{
-	if (vial_cgroup_process_count() <= (long)zone.process_limit * TOLERATED_EXCESS + RESERVE)
-		return;
-	vial_log("warning", "far more processes than allowed, restarting the zone");
-	lose_zone();
 }
 
 static int start_zone(void)
@@ -382,6 +398,7 @@ static void lose_zone(void)
 
 		old = child->next;
 		how.is_oom = child->is_oom;
+		how.is_process_limit = child->is_process_limit;
 		if (!child->is_forgotten && child->is_started)
 			child->handlers->on_exit(child, &how, child->data);
 		else if (!child->is_forgotten)
@@ -390,10 +407,12 @@ static void lose_zone(void)
 	}
 }
 
-void vial_zone_restart(void)
+void vial_zone_restart(enum vial_zone_reason reason)
 {
-	for (struct vial_child *child = zone.children; child; child = child->next)
-		child->is_oom = true;
+	for (struct vial_child *child = zone.children; child; child = child->next) {
+		child->is_oom = child->is_oom || reason == VIAL_ZONE_OUT_OF_MEMORY;
+		child->is_process_limit = child->is_process_limit || reason == VIAL_ZONE_PROCESS_LIMIT;
+	}
 	lose_zone();
 }
 
@@ -481,8 +500,7 @@ static int encode(const struct vial_spawn *spawn, uint32_t id, struct buffer *ou
 	for (size_t i = 0; i < spawn->fd_count; i++)
 		request.fd_mask |= spawn->fds[i] >= 0 ? 1u << i : 0;
 	if (put(out, &request, sizeof(request)) < 0 || put(out, groups, request.group_count * sizeof(*groups)) < 0 ||
-	    put(out, spawn->cwd, strlen(spawn->cwd) + 1) < 0 ||
-	    put_vector(out, spawn->argv, &request.argument_count) < 0 ||
+	    put(out, spawn->cwd, strlen(spawn->cwd) + 1) < 0 || put_vector(out, spawn->argv, &request.argument_count) < 0 ||
 	    put_vector(out, spawn->env, &request.env_count) < 0)
 		return -ENOMEM;
 	request.body_bytes = (uint32_t)(out->size_bytes - sizeof(request));
@@ -545,8 +563,7 @@ static int send_request(const struct vial_spawn *spawn, struct buffer *request)
 	return result;
 }
 
-int vial_spawn(const struct vial_spawn *spawn, const struct vial_child_handlers *handlers, void *data,
-	       struct vial_child **out_child)
+int vial_spawn(const struct vial_spawn *spawn, const struct vial_child_handlers *handlers, void *data, struct vial_child **out_child)
 {
 	struct buffer request = { 0 };
 	struct vial_child *child;

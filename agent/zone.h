@@ -16,13 +16,14 @@ void vial_zone_on_child(void);
 pid_t vial_zone_init_pid(void);
 /* The memory guard has killed this process: whoever's session it belonged to is told so when it exits. */
 void vial_zone_mark_oom(pid_t outer_pid, pid_t outer_session);
-/* The guard's last resort: every process of the zone ends, and with it what outlives processes (System V shared memory). */
-void vial_zone_restart(void);
+/* The process guard ends this session: likewise. */
+void vial_zone_mark_process_limit(pid_t outer_session);
+/* A guard's last resort: every process of the zone ends, and with it what outlives processes (System V shared memory). All are told which guard. */
+enum vial_zone_reason { VIAL_ZONE_OUT_OF_MEMORY, VIAL_ZONE_PROCESS_LIMIT };
+void vial_zone_restart(enum vial_zone_reason reason);
 /*
- * How many processes and threads the zone may have. Kept by the pids cgroup, and by RLIMIT_NPROC besides: runsc of 2024 charges a fork to one of its seven
- * cgroup hierarchies at random, so that its pids controller stops only every seventh (tried, and its code says so). The
- * limit per user is exact there. Who spreads a bomb over many users loses the zone.
+ * How many processes and threads the zone may have. Kept by the pids cgroup, and by RLIMIT_NPROC besides: runsc of 2024 charges a fork to one of its
+ * seven cgroup hierarchies at random, so that its pids controller stops only every seventh (tried, and its code says so). The limit per user is exact
+ * there. procguard.h keeps a way in for the next command.
  */
 void vial_zone_set_process_limit(unsigned limit);
-/* For the guard's regular look: restarts the zone when it has far more processes than its limit. */
-void vial_zone_check_process_count(void);

@@ -64,12 +64,12 @@ static uint8_t packet[VIAL_ZONE_MAX_PACKET];
 static uint8_t child_stack[CHILD_STACK_BYTES] __attribute__((aligned(16)));
 
 /*
- * Like a container's usual set, plus tracing and priorities among the zone's own processes, less CAP_MKNOD: in a microVM a device node would be a way to
- * the console that is our wire.
+ * Like a container's usual set, plus tracing and priorities among the zone's own processes, less CAP_MKNOD: in a microVM a device node would be a way
+ * to the console that is our wire.
  */
 static const int kept_capabilities[] = {
-	CAP_CHOWN, CAP_DAC_OVERRIDE, CAP_FSETID, CAP_FOWNER, CAP_NET_RAW, CAP_SETGID, CAP_SETUID, CAP_SETFCAP, CAP_SETPCAP,
-	CAP_NET_BIND_SERVICE, CAP_SYS_CHROOT, CAP_KILL, CAP_AUDIT_WRITE, CAP_SYS_PTRACE, CAP_SYS_NICE,
+	CAP_CHOWN,   CAP_DAC_OVERRIDE,     CAP_FSETID,     CAP_FOWNER, CAP_NET_RAW,     CAP_SETGID,     CAP_SETUID,   CAP_SETFCAP,
+	CAP_SETPCAP, CAP_NET_BIND_SERVICE, CAP_SYS_CHROOT, CAP_KILL,   CAP_AUDIT_WRITE, CAP_SYS_PTRACE, CAP_SYS_NICE,
 };
 
 static bool is_kept(int capability)
@@ -175,8 +175,7 @@ static void become(struct job *job)
 {
 	const struct vial_zone_request *request = job->request;
 
-	if (syscall(SYS_setgroups, request->group_count, job->groups) < 0 ||
-	    syscall(SYS_setresgid, request->gid, request->gid, request->gid) < 0 ||
+	if (syscall(SYS_setgroups, request->group_count, job->groups) < 0 || syscall(SYS_setresgid, request->gid, request->gid, request->gid) < 0 ||
 	    syscall(SYS_setresuid, request->uid, request->uid, request->uid) < 0)
 		fail(job, VIAL_SPAWN_USER, errno);
 }
@@ -295,7 +294,7 @@ static void reap(void)
 				.pid = pid,
 				.status = status,
 				.cpu_ms = (uint64_t)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) * 1000 +
-					  (uint64_t)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) / 1000,
+				          (uint64_t)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) / 1000,
 				.max_rss_kb = (uint64_t)usage.ru_maxrss,
 			};
 
@@ -378,8 +377,7 @@ static bool receive_request(void)
 		struct cmsghdr align;
 	} control;
 	struct iovec part = { .iov_base = packet, .iov_len = sizeof(packet) };
-	struct msghdr message = { .msg_iov = &part, .msg_iovlen = 1, .msg_control = &control,
-				  .msg_controllen = sizeof(control) };
+	struct msghdr message = { .msg_iov = &part, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof(control) };
 	ssize_t size = recvmsg(VIAL_ZONE_SOCKET_FD, &message, MSG_CMSG_CLOEXEC);
 	struct vial_zone_request *request = (void *)packet;
 	struct cmsghdr *header;

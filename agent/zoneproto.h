@@ -17,7 +17,7 @@ struct vial_zone_request {
 	uint32_t uid, gid;
 	uint32_t group_count;
 	uint32_t argument_count, env_count;
-	uint32_t fd_mask;   /* bit i: a descriptor for i comes along (SCM_RIGHTS, in order); other bits below fd_count get /dev/null */
+	uint32_t fd_mask; /* bit i: a descriptor for i comes along (SCM_RIGHTS, in order); other bits below fd_count get /dev/null */
 	uint32_t fd_count;
 	uint32_t is_tty;
 	uint32_t is_in_memfd; /* the last descriptor is a memfd with what would follow: it was too large for a packet */

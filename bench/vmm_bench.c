@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the monitor itself costs, with a payload of five instructions on this machine's /dev/kvm: start, snapshot, restore, fork. One JSON object on standard
- * output, times in milliseconds. Guests with a kernel are measured in the lab (scripts/lab).
+ * What the monitor itself costs, with a payload of five instructions on this machine's /dev/kvm: start, snapshot, restore, fork. One JSON object on
+ * standard output, times in milliseconds. Guests with a kernel are measured in the lab (scripts/lab).
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -63,7 +63,8 @@ static void bench_start(json_t *out)
 	for (int i = 0; i < ROUNDS; i++) {
 		uint64_t began = vial_clock_ns();
 
-		must(payload_boot(&machine, payload_count, sizeof(payload_count), RESTORE_MEMORY_MB) == 0 && vial_machine_start(&machine) == 0, "boot");
+		must(payload_boot(&machine, payload_count, sizeof(payload_count), RESTORE_MEMORY_MB) == 0 && vial_machine_start(&machine) == 0,
+		     "boot");
 		vial_machine_resume(&machine);
 		must(payload_wait_beyond(&machine, 0, TIMEOUT_MS), "the guest does not run");
 		values[i] = ms_since(began);
@@ -87,7 +88,7 @@ static void bench_restore(json_t *out)
 	must(payload_wait_beyond(&machine, 0, TIMEOUT_MS) && vial_machine_pause(&machine) == 0, "the guest does not run");
 	vial_state_begin(&state);
 	must(vial_machine_save(&machine, &wire, &state) == 0, "save");
-	vial_snapshot_write(&machine, &state, &fds, &result);
+	vial_snapshot_write(&machine, &state, NULL, &fds, &result);
 	must(result.result == 0, "write the snapshot");
 	json_object_set_new(out, "snapshot_write_64mib_ms", json_real((double)result.duration_us / 1000));
 	json_object_set_new(out, "state_bytes", json_integer((json_int_t)state.size_bytes));
@@ -95,8 +96,8 @@ static void bench_restore(json_t *out)
 		struct vial_machine copy;
 		uint16_t epoch;
 		uint64_t began = vial_clock_ns(), counter = payload_counter(&machine);
-		json_t *json = json_pack("{s:i,s:i,s:{s:s,s:s}}", "memory_mb", RESTORE_MEMORY_MB, "vcpus", 1, "restore", "state", state_path, "memory",
-					 memory_path);
+		json_t *json = json_pack("{s:i,s:i,s:{s:s,s:s}}", "memory_mb", RESTORE_MEMORY_MB, "vcpus", 1, "restore", "state", state_path,
+		                         "memory", memory_path);
 
 		must(payload_build(&copy, json, &epoch) == 0 && vial_machine_start(&copy) == 0, "restore");
 		vial_machine_resume(&copy);
@@ -183,7 +184,8 @@ int main(void)
 	vial_fingerprint_get(&kvm, &host);
 	vial_kvm_close(&kvm);
 	vial_vcpu_init_signal();
-	json_object_set_new(out, "environment", json_sprintf("tiny payload on this machine's /dev/kvm, kernel %s, CPU %s %x", host.kernel, host.vendor, host.signature));
+	json_object_set_new(out, "environment",
+	                    json_sprintf("tiny payload on this machine's /dev/kvm, kernel %s, CPU %s %x", host.kernel, host.vendor, host.signature));
 	if (binary && stat(binary, &info) == 0)
 		json_object_set_new(out, "binary_bytes", json_integer(info.st_size));
 	bench_start(out);

@@ -9,8 +9,7 @@
 
 enum { SANDBOX_ID_SIZE = 20, PAGE_SIZE = 500, PAGES_MAX = 200 };
 
-char *
-vial_api_path(const char *format, ...)
+char *vial_api_path(const char *format, ...)
 {
 	va_list args;
 	va_start(args, format);
@@ -32,17 +31,15 @@ vial_api_path(const char *format, ...)
 	return g_string_free(path, FALSE);
 }
 
-static gboolean
-parse_answer(VialHttpRequest *request, json_t **out_answer, GError **error)
+static gboolean parse_answer(VialHttpRequest *request, json_t **out_answer, GError **error)
 {
 	json_t *answer = NULL;
 	if (request->answer->len > 0) {
 		json_error_t problem;
-		answer = json_loadb((const char *)request->answer->data, request->answer->len, JSON_DECODE_ANY | JSON_ALLOW_NUL,
-		                    &problem);
+		answer = json_loadb((const char *)request->answer->data, request->answer->len, JSON_DECODE_ANY | JSON_ALLOW_NUL, &problem);
 		if (!answer && out_answer) {
-			g_set_error(error, VIAL_HTTP_ERROR, VIAL_HTTP_FAILED, "the answer to %s %s is not JSON: is it viald?",
-			            request->method, request->path);
+			g_set_error(error, VIAL_HTTP_ERROR, VIAL_HTTP_FAILED, "the answer to %s %s is not JSON: is it viald?", request->method,
+			            request->path);
 			return FALSE;
 		}
 	}
@@ -53,8 +50,7 @@ parse_answer(VialHttpRequest *request, json_t **out_answer, GError **error)
 	return TRUE;
 }
 
-static char *
-dump(const json_t *body, VialHttpRequest *request)
+static char *dump(const json_t *body, VialHttpRequest *request)
 {
 	char *text = body ? json_dumps(body, JSON_COMPACT) : NULL;
 	request->body = text;
@@ -62,9 +58,7 @@ dump(const json_t *body, VialHttpRequest *request)
 	return text;
 }
 
-static gboolean
-call(VialCli *cli, const char *method, const char *path, json_t *body, long timeout_seconds, json_t **out_answer,
-     GError **error)
+static gboolean call(VialCli *cli, const char *method, const char *path, json_t *body, long timeout_seconds, json_t **out_answer, GError **error)
 {
 	g_auto(VialHttpRequest) request = { .method = method, .path = path, .timeout_seconds = timeout_seconds };
 	char *text = dump(body, &request);
@@ -74,20 +68,17 @@ call(VialCli *cli, const char *method, const char *path, json_t *body, long time
 	return is_ok;
 }
 
-gboolean
-vial_api_call(VialCli *cli, const char *method, const char *path, json_t *body, json_t **out_answer, GError **error)
+gboolean vial_api_call(VialCli *cli, const char *method, const char *path, json_t *body, json_t **out_answer, GError **error)
 {
 	return call(cli, method, path, body, VIAL_API_TIMEOUT_SECONDS, out_answer, error);
 }
 
-gboolean
-vial_api_run(VialCli *cli, const char *path, json_t *body, json_t **out_answer, GError **error)
+gboolean vial_api_run(VialCli *cli, const char *path, json_t *body, json_t **out_answer, GError **error)
 {
 	return call(cli, "POST", path, body, 0, out_answer, error);
 }
 
-static void
-call_batch(VialCli *cli, const char *method, char **paths, guint count, json_t **bodies, json_t **answers, GError **errors)
+static void call_batch(VialCli *cli, const char *method, char **paths, guint count, json_t **bodies, json_t **answers, GError **errors)
 {
 	g_autofree VialHttpRequest *requests = g_new0(VialHttpRequest, count);
 	g_autofree VialHttpRequest **pointers = g_new0(VialHttpRequest *, count);
@@ -109,16 +100,14 @@ call_batch(VialCli *cli, const char *method, char **paths, guint count, json_t *
 	}
 }
 
-void
-vial_api_call_many(VialCli *cli, const char *method, char **paths, guint count, json_t **bodies, guint parallel,
-                   json_t **answers, GError **errors)
+void vial_api_call_many(VialCli *cli, const char *method, char **paths, guint count, json_t **bodies, guint parallel, json_t **answers,
+                        GError **errors)
 {
 	for (guint i = 0; i < count; i += parallel)
 		call_batch(cli, method, paths + i, MIN(count - i, parallel), bodies ? bodies + i : NULL, answers + i, errors + i);
 }
 
-json_t *
-vial_api_list(const json_t *answer, const char *name)
+json_t *vial_api_list(const json_t *answer, const char *name)
 {
 	if (json_is_array(answer))
 		return (json_t *)answer;
@@ -126,15 +115,13 @@ vial_api_list(const json_t *answer, const char *name)
 	return json_is_array(list) ? list : json_object_get(answer, "items");
 }
 
-json_t *
-vial_api_sandboxes(VialCli *cli, const char *query, GError **error)
+json_t *vial_api_sandboxes(VialCli *cli, const char *query, GError **error)
 {
 	g_autoptr(json_t) all = json_array();
 	g_autofree char *cursor = NULL;
 	for (int page = 0; page < PAGES_MAX; page++) {
 		g_autofree char *from = cursor ? g_uri_escape_string(cursor, NULL, FALSE) : NULL;
-		g_autofree char *path = g_strdup_printf("/v1/sandboxes?limit=%d%s%s%s", PAGE_SIZE, query, from ? "&cursor=" : "",
-		                                        from ? from : "");
+		g_autofree char *path = g_strdup_printf("/v1/sandboxes?limit=%d%s%s%s", PAGE_SIZE, query, from ? "&cursor=" : "", from ? from : "");
 		g_autoptr(json_t) answer = NULL;
 		if (!vial_api_call(cli, "GET", path, NULL, &answer, error))
 			return NULL;
@@ -148,8 +135,7 @@ vial_api_sandboxes(VialCli *cli, const char *query, GError **error)
 	return g_steal_pointer(&all);
 }
 
-char *
-vial_api_sandbox_id(VialCli *cli, const char *given, GError **error)
+char *vial_api_sandbox_id(VialCli *cli, const char *given, GError **error)
 {
 	gsize size = strlen(given);
 	if (size == 0 || strspn(given, "abcdefghijklmnopqrstuvwxyz0123456789") != size || size > SANDBOX_ID_SIZE) {
@@ -178,21 +164,18 @@ vial_api_sandbox_id(VialCli *cli, const char *given, GError **error)
 	return g_strdup(found);
 }
 
-const char *
-vial_api_string(const json_t *object, const char *name)
+const char *vial_api_string(const json_t *object, const char *name)
 {
 	return json_string_value(json_object_get(object, name));
 }
 
-gint64
-vial_api_integer(const json_t *object, const char *name, gint64 otherwise)
+gint64 vial_api_integer(const json_t *object, const char *name, gint64 otherwise)
 {
 	const json_t *value = json_object_get(object, name);
 	return json_is_number(value) ? (gint64)json_number_value(value) : otherwise;
 }
 
-char *
-vial_api_text(const json_t *object, const char *name)
+char *vial_api_text(const json_t *object, const char *name)
 {
 	const json_t *value = json_object_get(object, name);
 	if (json_is_string(value))
@@ -207,21 +190,25 @@ vial_api_text(const json_t *object, const char *name)
 	return copy;
 }
 
-char *
-vial_api_pairs(const json_t *object)
+char *vial_api_line(const json_t *object, const char *name)
+{
+	g_autofree char *text = vial_api_text(object, name);
+	return vial_sanitize_line(text);
+}
+
+char *vial_api_pairs(const json_t *object)
 {
 	GString *text = g_string_new(NULL);
 	const char *key;
 	json_t *value;
-	json_object_foreach((json_t *)object, key, value) {
+	json_object_foreach ((json_t *)object, key, value) {
 		g_autofree char *shown = vial_api_text(object, key);
 		g_string_append_printf(text, "%s%s=%s", text->len ? " " : "", key, shown);
 	}
 	return g_string_free(text, FALSE);
 }
 
-json_t *
-vial_api_object_from_pairs(const GPtrArray *list, const char *option, GError **error)
+json_t *vial_api_object_from_pairs(const GPtrArray *list, const char *option, GError **error)
 {
 	g_autoptr(json_t) object = json_object();
 	for (guint i = 0; list && i < list->len; i++) {
@@ -236,8 +223,7 @@ vial_api_object_from_pairs(const GPtrArray *list, const char *option, GError **e
 	return g_steal_pointer(&object);
 }
 
-int
-vial_api_each(VialCli *cli, const char *method, const char *path_format, int argc, char **argv)
+int vial_api_each(VialCli *cli, const char *method, const char *path_format, int argc, char **argv)
 {
 	int status = VIAL_EXIT_OK;
 	g_auto(GStrv) paths = g_new0(char *, argc + 1);

@@ -15,8 +15,7 @@ enum { VIAL_API_PARALLEL = 8 };          /* requests under way at once, for many
 char *vial_api_path(const char *format, ...);
 
 /* `body` is consumed, NULL for none. *out_answer is NULL for an empty answer; `out_answer` itself may be NULL. */
-gboolean vial_api_call(VialCli *cli, const char *method, const char *path, json_t *body, json_t **out_answer,
-                       GError **error);
+gboolean vial_api_call(VialCli *cli, const char *method, const char *path, json_t *body, json_t **out_answer, GError **error);
 
 /* The same without a time limit: the answer comes when some code of the user's has run. */
 gboolean vial_api_run(VialCli *cli, const char *path, json_t *body, json_t **out_answer, GError **error);
@@ -25,8 +24,8 @@ gboolean vial_api_run(VialCli *cli, const char *path, json_t *body, json_t **out
  * One method on many paths, `parallel` at a time, without a time limit. `bodies` (borrowed) may be NULL, and so may each.
  * For every i either answers[i] (NULL for an empty answer) or errors[i] is set; both arrays are given zeroed.
  */
-void vial_api_call_many(VialCli *cli, const char *method, char **paths, guint count, json_t **bodies, guint parallel,
-                        json_t **answers, GError **errors);
+void vial_api_call_many(VialCli *cli, const char *method, char **paths, guint count, json_t **bodies, guint parallel, json_t **answers,
+                        GError **errors);
 
 /* A full id as it is; the beginning of one is looked up. Free it. */
 char *vial_api_sandbox_id(VialCli *cli, const char *given, GError **error);
@@ -37,6 +36,8 @@ json_t *vial_api_sandboxes(VialCli *cli, const char *query, GError **error);
 json_t *vial_api_list(const json_t *answer, const char *name);
 /* A member as text, numbers included; "" when absent or null. Free it. */
 char *vial_api_text(const json_t *object, const char *name);
+/* The same, fit for a line on a terminal. */
+char *vial_api_line(const json_t *object, const char *name);
 const char *vial_api_string(const json_t *object, const char *name); /* borrowed, NULL when no string */
 gint64 vial_api_integer(const json_t *object, const char *name, gint64 otherwise);
 /* {"a":"b"} as "a=b c=d". Free it. */

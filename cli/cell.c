@@ -18,23 +18,17 @@ static const struct {
 	const char *mime, *suffix;
 	gboolean is_base64;
 } figure_types[] = {
-	{ "image/png", "png", TRUE },
-	{ "image/jpeg", "jpg", TRUE },
-	{ "image/gif", "gif", TRUE },
-	{ "image/webp", "webp", TRUE },
-	{ "image/svg+xml", "svg", FALSE },
-	{ "application/pdf", "pdf", TRUE },
+	{ "image/png", "png", TRUE },   { "image/jpeg", "jpg", TRUE },     { "image/gif", "gif", TRUE },
+	{ "image/webp", "webp", TRUE }, { "image/svg+xml", "svg", FALSE }, { "application/pdf", "pdf", TRUE },
 };
 
-const char *
-vial_cell_language(const char *name)
+const char *vial_cell_language(const char *name)
 {
 	static const char *const names[][2] = {
-		{ "python", "python" }, { "python3", "python" }, { "py", "python" },
-		{ "javascript", "javascript" }, { "js", "javascript" }, { "mjs", "javascript" }, { "cjs", "javascript" },
-		{ "node", "javascript" },
-		{ "typescript", "javascript" }, { "ts", "javascript" }, { "mts", "javascript" }, /* its kernel strips types */
-		{ "bash", "bash" }, { "sh", "bash" }, { "shell", "bash" },
+		{ "python", "python" },  { "python3", "python" }, { "py", "python" },       { "javascript", "javascript" }, { "js", "javascript" },
+		{ "mjs", "javascript" }, { "cjs", "javascript" }, { "node", "javascript" }, { "typescript", "javascript" }, { "ts", "javascript" },
+		{ "mts", "javascript" }, /* its kernel strips types */
+		{ "bash", "bash" },      { "sh", "bash" },        { "shell", "bash" },
 	};
 	for (gsize i = 0; i < G_N_ELEMENTS(names); i++)
 		if (g_ascii_strcasecmp(name, names[i][0]) == 0)
@@ -42,8 +36,7 @@ vial_cell_language(const char *name)
 	return NULL;
 }
 
-static gboolean
-save(VialCell *cell, const char *name, const void *bytes, gsize size, GError **error)
+static gboolean save(VialCell *cell, const char *name, const void *bytes, gsize size, GError **error)
 {
 	g_autofree char *path = g_build_filename(cell->out_dir, name, NULL);
 	g_autoptr(GError) problem = NULL;
@@ -57,8 +50,7 @@ save(VialCell *cell, const char *name, const void *bytes, gsize size, GError **e
 }
 
 /* *out_count: how many forms of a figure the bundle had. */
-static gboolean
-take_figures(VialCell *cell, const json_t *bundle, int *out_count, GError **error)
+static gboolean take_figures(VialCell *cell, const json_t *bundle, int *out_count, GError **error)
 {
 	*out_count = 0;
 	for (gsize i = 0; i < G_N_ELEMENTS(figure_types); i++) {
@@ -82,13 +74,12 @@ take_figures(VialCell *cell, const json_t *bundle, int *out_count, GError **erro
 }
 
 /* An interactive chart has no picture; its page is kept. A table's HTML is not: its text was printed. */
-static gboolean
-take_page(VialCell *cell, const json_t *bundle, GError **error)
+static gboolean take_page(VialCell *cell, const json_t *bundle, GError **error)
 {
 	const char *html = vial_api_string(bundle, "text/html"), *key;
 	json_t *value;
 	gboolean is_chart = !vial_api_string(bundle, "text/plain");
-	json_object_foreach((json_t *)bundle, key, value)
+	json_object_foreach ((json_t *)bundle, key, value)
 		is_chart |= g_str_has_prefix(key, "application/vnd.plotly") || g_str_has_prefix(key, "application/vnd.vega");
 	if (!html || !is_chart)
 		return TRUE;
@@ -99,8 +90,7 @@ take_page(VialCell *cell, const json_t *bundle, GError **error)
 	return TRUE;
 }
 
-static gboolean
-on_result(VialCell *cell, json_t *data, GError **error)
+static gboolean on_result(VialCell *cell, json_t *data, GError **error)
 {
 	const json_t *nested = json_object_get(data, "data");
 	const json_t *bundle = json_is_object(nested) ? nested : data;
@@ -114,12 +104,10 @@ on_result(VialCell *cell, json_t *data, GError **error)
 		return TRUE;
 	if (cell->out.last != '\n' && !vial_sink_write(&cell->out, "\n", 1, error))
 		return FALSE;
-	return vial_sink_write(&cell->out, json_string_value(text), json_string_length(text), error) &&
-	       vial_sink_write(&cell->out, "\n", 1, error);
+	return vial_sink_write(&cell->out, json_string_value(text), json_string_length(text), error) && vial_sink_write(&cell->out, "\n", 1, error);
 }
 
-static gboolean
-on_error(VialCell *cell, json_t *data, GError **error)
+static gboolean on_error(VialCell *cell, json_t *data, GError **error)
 {
 	const char *text = vial_api_string(data, "traceback");
 	cell->has_error = TRUE;
@@ -131,13 +119,11 @@ on_error(VialCell *cell, json_t *data, GError **error)
 	if (cell->err.last != '\n' && !vial_sink_write(&cell->err, "\n", 1, error))
 		return FALSE;
 	gsize size = strlen(text);
-	return vial_sink_write(&cell->err, text, size, error) &&
-	       (size == 0 || text[size - 1] == '\n' || vial_sink_write(&cell->err, "\n", 1, error));
+	return vial_sink_write(&cell->err, text, size, error) && (size == 0 || text[size - 1] == '\n' || vial_sink_write(&cell->err, "\n", 1, error));
 }
 
 /* A file that the run made: its place below /workspace is kept below --out. */
-static gboolean
-fetch_file(VialCell *cell, VialProgress *progress, int root_fd, const json_t *file, GError **error)
+static gboolean fetch_file(VialCell *cell, VialProgress *progress, int root_fd, const json_t *file, GError **error)
 {
 	const char *path = vial_api_string(file, "path");
 	if (!path)
@@ -165,8 +151,7 @@ fetch_file(VialCell *cell, VialProgress *progress, int root_fd, const json_t *fi
 	return is_ok;
 }
 
-static gboolean
-fetch_files(VialCell *cell, const json_t *files, GError **error)
+static gboolean fetch_files(VialCell *cell, const json_t *files, GError **error)
 {
 	if (!cell->out_dir || json_array_size(files) == 0)
 		return TRUE;
@@ -189,8 +174,7 @@ typedef struct {
 	json_t *files;
 } Run;
 
-static gboolean
-on_end(Run *run, json_t *data)
+static gboolean on_end(Run *run, json_t *data)
 {
 	VialCell *cell = run->cell;
 	cell->has_ended = TRUE;
@@ -206,8 +190,7 @@ on_end(Run *run, json_t *data)
 	return TRUE;
 }
 
-static gboolean
-on_event(const char *event, json_t *data, gpointer user, GError **error)
+static gboolean on_event(const char *event, json_t *data, gpointer user, GError **error)
 {
 	Run *run = user;
 	if (strcmp(event, "stdout") == 0)
@@ -223,8 +206,7 @@ on_event(const char *event, json_t *data, gpointer user, GError **error)
 	return TRUE;
 }
 
-gboolean
-vial_cell_run(VialCell *cell, const char *path, json_t *body, GError **error)
+gboolean vial_cell_run(VialCell *cell, const char *path, json_t *body, GError **error)
 {
 	Run run = { .cell = cell };
 	cell->has_ended = cell->has_error = cell->has_timed_out = cell->has_restarted = FALSE;
@@ -247,8 +229,7 @@ vial_cell_run(VialCell *cell, const char *path, json_t *body, GError **error)
 	return is_ok;
 }
 
-gboolean
-vial_cell_save(VialCell *cell, const json_t *execution, GError **error)
+gboolean vial_cell_save(VialCell *cell, const json_t *execution, GError **error)
 {
 	const json_t *results = json_object_get(execution, "results");
 	for (gsize i = 0; i < json_array_size(results); i++) {
@@ -260,8 +241,7 @@ vial_cell_save(VialCell *cell, const json_t *execution, GError **error)
 	return fetch_files(cell, json_object_get(execution, "files"), error);
 }
 
-int
-vial_cell_exit_status(const VialCell *cell)
+int vial_cell_exit_status(const VialCell *cell)
 {
 	if (cell->has_timed_out)
 		return VIAL_EXIT_TIMEOUT;

@@ -24,8 +24,8 @@ enum {
 typedef struct VialCommand VialCommand;
 
 typedef struct {
-	char *url; /* scheme://host:port without a path, or unix:/path */
-	char *key; /* NULL: none found */
+	char *url;        /* scheme://host:port without a path, or unix:/path */
+	char *key;        /* NULL: none found */
 	char *key_source; /* where the key came from, for doctor; NULL with no key */
 	char *cacert;
 	gboolean is_json;
@@ -40,12 +40,12 @@ typedef int (*VialRunFunc)(VialCli *cli, int argc, char **argv);
 
 /* How a command is called. Lives beside its run function; help, man page and completion are made from it. */
 typedef struct {
-	const char *arguments;     /* "ID [--] COMMAND [ARG...]" */
-	const char *description;   /* paragraphs; lines starting with two blanks are examples */
-	const VialOption *options; /* NULL: none of its own */
-	int verbatim_after;        /* from this positional on (counted from 1) nothing is an option any more; 0: never */
+	const char *arguments;            /* "ID [--] COMMAND [ARG...]" */
+	const char *description;          /* paragraphs; lines starting with two blanks are examples */
+	const VialOption *options;        /* NULL: none of its own */
+	int verbatim_after;               /* from this positional on (counted from 1) nothing is an option any more; 0: never */
 	int min_arguments, max_arguments; /* max -1: any number */
-	const char *completes;     /* what the arguments are: see VialOption.values */
+	const char *completes;            /* what the arguments are: see VialOption.values */
 } VialSyntax;
 
 /* One row of the table in main.c; a row without `run` is a heading of the help page. */

@@ -4,7 +4,7 @@
 
 #include "cli/cli.h"
 
-#define VIAL_DECLARE_COMMAND(name) \
+#define VIAL_DECLARE_COMMAND(name)                                  \
 	int vial_##name##_run(VialCli *cli, int argc, char **argv); \
 	extern const VialSyntax vial_##name##_syntax;
 

@@ -6,16 +6,15 @@
 /* --- Python: brackets, strings, backslash; a block ends with an empty line, as in its own prompt --- */
 
 typedef struct {
-	int depth;            /* open brackets */
-	gboolean in_string;   /* an unfinished triple-quoted one, or a plain one continued by a backslash */
+	int depth;          /* open brackets */
+	gboolean in_string; /* an unfinished triple-quoted one, or a plain one continued by a backslash */
 	gboolean ends_with_backslash;
 	gboolean ends_with_colon; /* the last line that has code */
 	gboolean has_block;       /* some line opened one, or is a decorator */
 	gboolean ends_blank;      /* the last line is empty */
 } PythonState;
 
-static const char *
-skip_python_string(const char *at, PythonState *state)
+static const char *skip_python_string(const char *at, PythonState *state)
 {
 	char quote = *at;
 	gboolean is_triple = at[1] == quote && at[2] == quote;
@@ -32,8 +31,7 @@ skip_python_string(const char *at, PythonState *state)
 	return at;
 }
 
-static PythonState
-scan_python(const char *code)
+static PythonState scan_python(const char *code)
 {
 	PythonState state = { 0 };
 	char last = 0; /* the last character of code on this line, 0 for none */
@@ -77,8 +75,7 @@ scan_python(const char *code)
 	return state;
 }
 
-static gboolean
-is_complete_python(const char *code)
+static gboolean is_complete_python(const char *code)
 {
 	/* Cell magics take the whole cell: an empty line ends them too. */
 	gboolean is_magic = g_str_has_prefix(code, "%%");
@@ -92,8 +89,7 @@ is_complete_python(const char *code)
 
 /* --- JavaScript: brackets, strings, templates, comments, a dangling operator --- */
 
-static gboolean
-is_complete_javascript(const char *code)
+static gboolean is_complete_javascript(const char *code)
 {
 	enum { STACK_MAX = 256 };
 	char stack[STACK_MAX]; /* '{' '(' '[', and '`' for a template whose ${ is open */
@@ -149,15 +145,14 @@ is_complete_javascript(const char *code)
 /* --- bash: quotes, backslash, here-documents, keywords --- */
 
 typedef struct {
-	int depth;  /* open compound commands */
-	int parens; /* counted apart: the ")" of a case pattern closes none */
+	int depth;           /* open compound commands */
+	int parens;          /* counted apart: the ")" of a case pattern closes none */
 	GPtrArray *heredocs; /* delimiters whose bodies are to come */
 	gboolean is_command_position;
 	gboolean ends_open; /* the last token wants more: | && || */
 } BashState;
 
-static void
-take_bash_word(BashState *state, const char *word)
+static void take_bash_word(BashState *state, const char *word)
 {
 	static const char *const openers[] = { "if", "while", "until", "for", "case", "select", "{", NULL };
 	static const char *const closers[] = { "fi", "done", "esac", "}", NULL };
@@ -170,8 +165,7 @@ take_bash_word(BashState *state, const char *word)
 }
 
 /* Skips the body of a here-document; NULL when its end is not there yet. */
-static const char *
-skip_heredoc(const char *at, const char *delimiter)
+static const char *skip_heredoc(const char *at, const char *delimiter)
 {
 	while (*at) {
 		gsize size = strcspn(at, "\n");
@@ -186,8 +180,7 @@ skip_heredoc(const char *at, const char *delimiter)
 	return NULL;
 }
 
-static const char *
-take_heredoc(BashState *state, const char *at)
+static const char *take_heredoc(BashState *state, const char *at)
 {
 	at += strspn(at, "- \t");
 	gsize size = strcspn(at, " \t\n;|&<>()");
@@ -202,8 +195,7 @@ take_heredoc(BashState *state, const char *at)
 	return at + size;
 }
 
-static gboolean
-is_complete_bash(const char *code)
+static gboolean is_complete_bash(const char *code)
 {
 	g_autoptr(GPtrArray) heredocs = g_ptr_array_new_with_free_func(g_free);
 	BashState state = { .heredocs = heredocs, .is_command_position = TRUE };
@@ -276,8 +268,7 @@ is_complete_bash(const char *code)
 	return state.depth <= 0 && state.parens == 0 && heredocs->len == 0 && !state.ends_open;
 }
 
-gboolean
-vial_is_complete(const char *language, const char *code)
+gboolean vial_is_complete(const char *language, const char *code)
 {
 	if (code[strspn(code, " \t\n")] == '\0')
 		return TRUE;
@@ -288,8 +279,7 @@ vial_is_complete(const char *language, const char *code)
 	return is_complete_javascript(code);
 }
 
-char *
-vial_next_indent(const char *language, const char *code)
+char *vial_next_indent(const char *language, const char *code)
 {
 	const char *newline = strrchr(code, '\n');
 	const char *line = newline ? newline + 1 : code;

@@ -8,14 +8,13 @@
 
 #include "cli/help.h"
 
-#define EACH_COMMAND(command) \
+#define EACH_COMMAND(command)                                                           \
 	for (const VialCommand *command = vial_commands(); command->summary; command++) \
 		if (command->run)
 #define EACH_OPTION(option, table) for (const VialOption *option = (table); option && option->name; option++)
 
 /* The shell command that lists what an '@' word stands for; NULL for files and directories. */
-static const char *
-lister(const char *values)
+static const char *lister(const char *values)
 {
 	if (strcmp(values, "@sandbox") == 0)
 		return "vial ls --quiet 2>/dev/null";
@@ -26,27 +25,25 @@ lister(const char *values)
 	return NULL;
 }
 
-static void
-print_names(void)
+static void print_names(void)
 {
 	const char *separator = "";
-	EACH_COMMAND (command) {
+	EACH_COMMAND(command)
+	{
 		printf("%s%s", separator, command->name);
 		separator = " ";
 	}
 }
 
-static void
-print_option_words(const VialOption *table)
+static void print_option_words(const VialOption *table)
 {
-	EACH_OPTION (option, table)
-		printf(" --%s", option->name);
+	EACH_OPTION(option, table)
+	printf(" --%s", option->name);
 }
 
 /* --- bash --- */
 
-static void
-print_bash_reply(const char *values)
+static void print_bash_reply(const char *values)
 {
 	const char *command = lister(values);
 	if (strcmp(values, "@command") == 0) {
@@ -64,10 +61,10 @@ print_bash_reply(const char *values)
 	}
 }
 
-static void
-print_bash_values(const char *command_name, const VialOption *table)
+static void print_bash_values(const char *command_name, const VialOption *table)
 {
-	EACH_OPTION (option, table) {
+	EACH_OPTION(option, table)
+	{
 		if (option->type == VIAL_OPTION_FLAG)
 			continue;
 		printf("\t%s:--%s", command_name, option->name);
@@ -79,8 +76,7 @@ print_bash_values(const char *command_name, const VialOption *table)
 	}
 }
 
-void
-vial_help_completion_bash(void)
+void vial_help_completion_bash(void)
 {
 	puts("# vial completion for bash: source <(vial completion bash)\n"
 	     "_vial() {\n"
@@ -96,12 +92,13 @@ vial_help_completion_bash(void)
 	     "\t\tesac\n"
 	     "\tdone\n"
 	     "\tcase $cmd:$prev in");
-	EACH_COMMAND (command)
-		print_bash_values(command->name, command->syntax->options);
+	EACH_COMMAND(command)
+	print_bash_values(command->name, command->syntax->options);
 	print_bash_values("*", vial_global_options());
 	puts("\tesac\n"
 	     "\tcase $cmd:$cur in");
-	EACH_COMMAND (command) {
+	EACH_COMMAND(command)
+	{
 		printf("\t%s:-*) COMPREPLY=($(compgen -W '", command->name);
 		print_option_words(command->syntax->options);
 		print_option_words(vial_global_options());
@@ -125,8 +122,7 @@ vial_help_completion_bash(void)
 /* --- zsh --- */
 
 /* Inside single quotes and a _arguments spec, both of which have letters of their own. */
-static char *
-zsh_text(const char *text)
+static char *zsh_text(const char *text)
 {
 	GString *out = g_string_new(NULL);
 	for (; *text; text++) {
@@ -140,8 +136,7 @@ zsh_text(const char *text)
 	return g_string_free(out, FALSE);
 }
 
-static void
-print_zsh_action(const char *values)
+static void print_zsh_action(const char *values)
 {
 	const char *command = values ? lister(values) : NULL;
 	if (!values)
@@ -158,10 +153,10 @@ print_zsh_action(const char *values)
 		printf("(%s)", values);
 }
 
-static void
-print_zsh_options(const VialOption *table)
+static void print_zsh_options(const VialOption *table)
 {
-	EACH_OPTION (option, table) {
+	EACH_OPTION(option, table)
+	{
 		g_autofree char *help = zsh_text(option->help);
 		const char *repeat = option->type == VIAL_OPTION_LIST ? "*" : "";
 		for (int is_letter = 0; is_letter <= (option->letter ? 1 : 0); is_letter++) {
@@ -179,13 +174,13 @@ print_zsh_options(const VialOption *table)
 	}
 }
 
-void
-vial_help_completion_zsh(void)
+void vial_help_completion_zsh(void)
 {
 	puts("#compdef vial\n"
 	     "# vial completion for zsh: vial completion zsh > \"${fpath[1]}/_vial\"\n"
 	     "_vial_commands() {\n\tlocal -a commands=(");
-	EACH_COMMAND (command) {
+	EACH_COMMAND(command)
+	{
 		g_autofree char *summary = zsh_text(command->summary);
 		printf("\t\t'%s:%s'\n", command->name, summary);
 	}
@@ -195,7 +190,8 @@ vial_help_completion_zsh(void)
 	print_zsh_options(vial_global_options());
 	puts(" \\\n\t\t\t'1:command:_vial_commands' '*::argument:->argument'\n"
 	     "\t[[ $state == argument ]] || return\n\tcase $line[1] in");
-	EACH_COMMAND (command) {
+	EACH_COMMAND(command)
+	{
 		printf("\t%s)\n\t\t_arguments", command->name);
 		print_zsh_options(command->syntax->options);
 		print_zsh_options(vial_global_options());
@@ -209,8 +205,7 @@ vial_help_completion_zsh(void)
 
 /* --- fish --- */
 
-static char *
-fish_text(const char *text)
+static char *fish_text(const char *text)
 {
 	GString *out = g_string_new(NULL);
 	for (; *text; text++) {
@@ -221,8 +216,7 @@ fish_text(const char *text)
 	return g_string_free(out, FALSE);
 }
 
-static void
-print_fish_values(const char *values)
+static void print_fish_values(const char *values)
 {
 	const char *command = values ? lister(values) : NULL;
 	if (!values || strcmp(values, "@command") == 0)
@@ -237,10 +231,10 @@ print_fish_values(const char *values)
 		printf(" -fa '%s'", values);
 }
 
-static void
-print_fish_options(const char *condition, const VialOption *table)
+static void print_fish_options(const char *condition, const VialOption *table)
 {
-	EACH_OPTION (option, table) {
+	EACH_OPTION(option, table)
+	{
 		g_autofree char *help = fish_text(option->help);
 		printf("complete -c vial%s -l %s", condition, option->name);
 		if (option->letter)
@@ -253,13 +247,13 @@ print_fish_options(const char *condition, const VialOption *table)
 	}
 }
 
-void
-vial_help_completion_fish(void)
+void vial_help_completion_fish(void)
 {
 	puts("# vial completion for fish: vial completion fish > ~/.config/fish/completions/vial.fish\n"
 	     "complete -c vial -f");
 	print_fish_options("", vial_global_options());
-	EACH_COMMAND (command) {
+	EACH_COMMAND(command)
+	{
 		g_autofree char *summary = fish_text(command->summary);
 		g_autofree char *condition = g_strdup_printf(" -n '__fish_seen_subcommand_from %s'", command->name);
 		printf("complete -c vial -n __fish_use_subcommand -a %s -d '%s'\n", command->name, summary);

@@ -7,16 +7,14 @@
 #define DEFAULT_DATA "/var/lib/vial"
 enum { KEY_FILE_MAX = 4096 };
 
-static gboolean
-fail(GError **error, const char *format, const char *text)
+static gboolean fail(GError **error, const char *format, const char *text)
 {
 	g_set_error(error, VIAL_OPTIONS_ERROR, 0, format, text);
 	return FALSE;
 }
 
 /* "unix:/path" stays; "host:7070", "http://host:7070/", "http://host:7070/v1" all become "http://host:7070". */
-static gboolean
-normalize_url(const char *given, char **out_url, GError **error)
+static gboolean normalize_url(const char *given, char **out_url, GError **error)
 {
 	if (g_str_has_prefix(given, "unix:/")) {
 		*out_url = g_strdup(given);
@@ -36,8 +34,7 @@ normalize_url(const char *given, char **out_url, GError **error)
 	return TRUE;
 }
 
-static char *
-read_key(const char *path)
+static char *read_key(const char *path)
 {
 	g_autofree char *text = NULL;
 	gsize size = 0;
@@ -47,8 +44,7 @@ read_key(const char *path)
 	return *text ? g_steal_pointer(&text) : NULL;
 }
 
-static gboolean
-find_key(VialCli *cli, const char *option, GError **error)
+static gboolean find_key(VialCli *cli, const char *option, GError **error)
 {
 	const char *environment = g_getenv("VIAL_API_KEY");
 	if (option && option[0] == '@') {
@@ -73,8 +69,7 @@ find_key(VialCli *cli, const char *option, GError **error)
 	return TRUE;
 }
 
-gboolean
-vial_config_load(VialCli *cli, const char *url, const char *key, const char *cacert, GError **error)
+gboolean vial_config_load(VialCli *cli, const char *url, const char *key, const char *cacert, GError **error)
 {
 	const char *environment = g_getenv("VIAL_URL");
 	if (!url)

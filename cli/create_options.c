@@ -15,14 +15,14 @@ double vial_create_cpu;
 gint64 vial_create_memory_mib, vial_create_rate_mbit = -1, vial_create_max_connections = -1;
 GPtrArray *vial_create_allow, *vial_create_deny;
 
-static gboolean
-set_network(json_t *body, GError **error)
+static gboolean set_network(json_t *body, GError **error)
 {
 	gboolean has_rules = vial_create_allow || vial_create_deny;
 	gboolean has_limits = vial_create_rate_mbit >= 0 || vial_create_max_connections >= 0;
 	const char *mode = vial_create_network ? vial_create_network : has_rules ? "filtered" : "disabled";
 	if (has_limits && g_strcmp0(mode, "disabled") == 0) {
-		g_set_error_literal(error, VIAL_OPTIONS_ERROR, 0, "--rate-mbit and --max-connections mean nothing without a network: add --network or --allow");
+		g_set_error_literal(error, VIAL_OPTIONS_ERROR, 0,
+		                    "--rate-mbit and --max-connections mean nothing without a network: add --network or --allow");
 		return FALSE;
 	}
 	if (!vial_create_network && !has_rules)
@@ -31,12 +31,12 @@ set_network(json_t *body, GError **error)
 		g_set_error_literal(error, VIAL_OPTIONS_ERROR, 0, "--allow and --deny mean nothing with --network disabled");
 		return FALSE;
 	}
-	json_object_set_new(body, "network", vial_network_json(mode, vial_create_allow, vial_create_deny, vial_create_rate_mbit, vial_create_max_connections));
+	json_object_set_new(body, "network",
+	                    vial_network_json(mode, vial_create_allow, vial_create_deny, vial_create_rate_mbit, vial_create_max_connections));
 	return TRUE;
 }
 
-json_t *
-vial_create_body(GError **error)
+json_t *vial_create_body(GError **error)
 {
 	g_autoptr(json_t) body = json_object();
 	if (vial_create_template && vial_create_from) {
@@ -60,8 +60,7 @@ vial_create_body(GError **error)
 	return g_steal_pointer(&body);
 }
 
-json_t *
-vial_create_sandbox(VialCli *cli, json_t *body, GError **error)
+json_t *vial_create_sandbox(VialCli *cli, json_t *body, GError **error)
 {
 	g_autoptr(json_t) sandbox = NULL;
 	if (!vial_api_call(cli, "POST", "/v1/sandboxes", body, &sandbox, error))
@@ -83,8 +82,7 @@ struct VialEphemeral {
  * The idle limit removes it when we are gone; the usual time to live would end a long session, so it asks for more of that,
  * and takes what it gets from a viald that allows less.
  */
-static char *
-make_ephemeral(VialCli *cli, GError **error)
+static char *make_ephemeral(VialCli *cli, GError **error)
 {
 	g_autoptr(GError) problem = NULL;
 	g_autoptr(json_t) body = vial_create_body(error);
@@ -104,8 +102,7 @@ make_ephemeral(VialCli *cli, GError **error)
 	return sandbox ? vial_api_text(sandbox, "id") : NULL;
 }
 
-VialEphemeral *
-vial_ephemeral_new(VialCli *cli, const char *given, GError **error)
+VialEphemeral *vial_ephemeral_new(VialCli *cli, const char *given, GError **error)
 {
 	char *id = given ? vial_api_sandbox_id(cli, given, error) : make_ephemeral(cli, error);
 	if (!id)
@@ -117,8 +114,7 @@ vial_ephemeral_new(VialCli *cli, const char *given, GError **error)
 	return ephemeral;
 }
 
-void
-vial_ephemeral_free(VialEphemeral *ephemeral)
+void vial_ephemeral_free(VialEphemeral *ephemeral)
 {
 	if (!ephemeral)
 		return;
@@ -126,28 +122,25 @@ vial_ephemeral_free(VialEphemeral *ephemeral)
 		g_autoptr(GError) error = NULL;
 		g_autofree char *path = vial_api_path("/sandboxes/%s", ephemeral->id);
 		vial_interrupt_clear(); /* the Ctrl-C that brought us here must not stop the clean-up */
-		if (!vial_api_call(ephemeral->cli, "DELETE", path, NULL, NULL, &error) &&
-		    !g_error_matches(error, VIAL_HTTP_ERROR, 404) && !g_error_matches(error, VIAL_HTTP_ERROR, VIAL_HTTP_UNREACHABLE))
+		if (!vial_api_call(ephemeral->cli, "DELETE", path, NULL, NULL, &error) && !g_error_matches(error, VIAL_HTTP_ERROR, 404) &&
+		    !g_error_matches(error, VIAL_HTTP_ERROR, VIAL_HTTP_UNREACHABLE))
 			vial_output_note(ephemeral->cli, "sandbox %s could not be removed: %s", ephemeral->id, error->message);
 	}
 	g_free(ephemeral->id);
 	g_free(ephemeral);
 }
 
-const char *
-vial_ephemeral_id(const VialEphemeral *ephemeral)
+const char *vial_ephemeral_id(const VialEphemeral *ephemeral)
 {
 	return ephemeral->id;
 }
 
-gboolean
-vial_ephemeral_is_ours(const VialEphemeral *ephemeral)
+gboolean vial_ephemeral_is_ours(const VialEphemeral *ephemeral)
 {
 	return ephemeral->is_ours;
 }
 
-void
-vial_ephemeral_keep(VialEphemeral *ephemeral)
+void vial_ephemeral_keep(VialEphemeral *ephemeral)
 {
 	ephemeral->is_ours = FALSE;
 }

@@ -13,16 +13,17 @@ extern double vial_create_cpu;
 extern gint64 vial_create_memory_mib, vial_create_rate_mbit, vial_create_max_connections;
 extern GPtrArray *vial_create_allow, *vial_create_deny;
 
-#define VIAL_CREATE_OPTIONS \
-	{ 't', "template", VIAL_OPTION_STRING, &vial_create_template, "NAME", "what the sandbox is made from (`vial templates` lists them)", "@template" }, \
-	{ 0, "from", VIAL_OPTION_STRING, &vial_create_from, "SNAPSHOT", "start from a snapshot instead of a template", "@snapshot" }, \
-	{ 0, "engine", VIAL_OPTION_STRING, &vial_create_engine, "NAME", "microvm, gvisor, or auto", "auto microvm gvisor" }, \
-	{ 0, "cpu", VIAL_OPTION_NUMBER, &vial_create_cpu, "N", "virtual CPUs, such as 2 or 0.5", NULL }, \
-	{ 0, "memory", VIAL_OPTION_MEMORY, &vial_create_memory_mib, "SIZE", "memory, such as 512M or 2G", NULL }, \
-	{ 0, "network", VIAL_OPTION_STRING, &vial_create_network, "MODE", "disabled (the default), filtered or open", "disabled filtered open" }, \
-	{ 0, "allow", VIAL_OPTION_LIST, &vial_create_allow, "WHAT", "let out to this address, CIDR, name or *.name; means filtered", NULL }, \
-	{ 0, "deny", VIAL_OPTION_LIST, &vial_create_deny, "WHAT", "do not let out to this one", NULL }, \
-	VIAL_NETWORK_LIMIT_OPTIONS(vial_create_rate_mbit, vial_create_max_connections, "to the network ")
+#define VIAL_CREATE_OPTIONS                                                                                                                               \
+	{ 't',        "template", VIAL_OPTION_STRING, &vial_create_template, "NAME", "what the sandbox is made from (`vial templates` lists them)",       \
+	  "@template" },                                                                                                                                  \
+		{ 0, "from", VIAL_OPTION_STRING, &vial_create_from, "SNAPSHOT", "start from a snapshot instead of a template", "@snapshot" },             \
+		{ 0, "engine", VIAL_OPTION_STRING, &vial_create_engine, "NAME", "microvm, gvisor, or auto", "auto microvm gvisor" },                      \
+		{ 0, "cpu", VIAL_OPTION_NUMBER, &vial_create_cpu, "N", "virtual CPUs, such as 2 or 0.5", NULL },                                          \
+		{ 0, "memory", VIAL_OPTION_MEMORY, &vial_create_memory_mib, "SIZE", "memory, such as 512M or 2G", NULL },                                 \
+		{ 0, "network", VIAL_OPTION_STRING, &vial_create_network, "MODE", "disabled (the default), filtered or open", "disabled filtered open" }, \
+		{ 0, "allow", VIAL_OPTION_LIST, &vial_create_allow, "WHAT", "let out to this address, CIDR, name or *.name; means filtered", NULL },      \
+		{ 0, "deny", VIAL_OPTION_LIST, &vial_create_deny, "WHAT", "do not let out to this one", NULL },                                           \
+		VIAL_NETWORK_LIMIT_OPTIONS(vial_create_rate_mbit, vial_create_max_connections, "to the network ")
 
 /* The body of POST /sandboxes so far. NULL with *error when the options contradict each other. */
 json_t *vial_create_body(GError **error);

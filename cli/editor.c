@@ -31,8 +31,7 @@ struct VialEditor {
 
 /* --- libedit's callbacks --- */
 
-static VialEditor *
-editor_of(EditLine *edit)
+static VialEditor *editor_of(EditLine *edit)
 {
 	VialEditor *editor = NULL;
 	el_get(edit, EL_CLIENTDATA, &editor);
@@ -43,8 +42,7 @@ editor_of(EditLine *edit)
  * The next character. libedit's own reader blocks in read(2), and a Ctrl-C that comes just before it would be seen only at
  * the next key.
  */
-static int
-on_getc(EditLine *edit, wchar_t *out_character)
+static int on_getc(EditLine *edit, wchar_t *out_character)
 {
 	mbstate_t state = { 0 };
 	for (;;) {
@@ -75,14 +73,12 @@ on_getc(EditLine *edit, wchar_t *out_character)
 	}
 }
 
-static char *
-on_prompt(EditLine *edit)
+static char *on_prompt(EditLine *edit)
 {
 	return editor_of(edit)->prompt;
 }
 
-static unsigned char
-on_enter(EditLine *edit, int key)
+static unsigned char on_enter(EditLine *edit, int key)
 {
 	const LineInfo *line = el_line(edit);
 	const char *language = editor_of(edit)->language;
@@ -102,16 +98,14 @@ on_enter(EditLine *edit, int key)
 }
 
 /* Alt-Enter: a new line in any case. */
-static unsigned char
-on_newline(EditLine *edit, int key)
+static unsigned char on_newline(EditLine *edit, int key)
 {
 	el_insertstr(edit, "\n");
 	return CC_REFRESH;
 }
 
 /* Up: within the cell first, then through the history. Columns are counted in characters. */
-static unsigned char
-on_up(EditLine *edit, int key)
+static unsigned char on_up(EditLine *edit, int key)
 {
 	const LineInfo *line = el_line(edit);
 	const char *start = line->cursor;
@@ -130,8 +124,7 @@ on_up(EditLine *edit, int key)
 	return CC_CURSOR;
 }
 
-static unsigned char
-on_down(EditLine *edit, int key)
+static unsigned char on_down(EditLine *edit, int key)
 {
 	const LineInfo *line = el_line(edit);
 	const char *start = line->cursor, *end = line->cursor, *limit = line->lastchar;
@@ -153,8 +146,7 @@ on_down(EditLine *edit, int key)
 }
 
 /* To the start or end of the line in a cell, where libedit's own commands would go to those of the whole cell. */
-static unsigned char
-on_home(EditLine *edit, int key)
+static unsigned char on_home(EditLine *edit, int key)
 {
 	const LineInfo *line = el_line(edit);
 	const char *start = line->cursor;
@@ -164,8 +156,7 @@ on_home(EditLine *edit, int key)
 	return CC_CURSOR;
 }
 
-static unsigned char
-on_end(EditLine *edit, int key)
+static unsigned char on_end(EditLine *edit, int key)
 {
 	const LineInfo *line = el_line(edit);
 	const char *end = line->cursor;
@@ -176,15 +167,13 @@ on_end(EditLine *edit, int key)
 }
 
 /* Tab at the start of a line indents; elsewhere it is four blanks as well: there is nothing to complete from. */
-static unsigned char
-on_tab(EditLine *edit, int key)
+static unsigned char on_tab(EditLine *edit, int key)
 {
 	el_insertstr(edit, "    ");
 	return CC_REFRESH;
 }
 
-static void
-bind_keys(EditLine *edit)
+static void bind_keys(EditLine *edit)
 {
 	/* The wide form: the narrow one copies its strings and never frees them. */
 	el_wset(edit, EL_ADDFN, L"vial-enter", L"send the cell, or go on with it", on_enter);
@@ -195,14 +184,30 @@ bind_keys(EditLine *edit)
 	el_wset(edit, EL_ADDFN, L"vial-end", L"to the end of the line", on_end);
 	el_wset(edit, EL_ADDFN, L"vial-tab", L"indent", on_tab);
 	static const char *const keys[][2] = {
-		{ "\r", "vial-enter" }, { "\n", "vial-enter" }, { "\033\r", "vial-newline" }, { "\033\n", "vial-newline" },
-		{ "\033[A", "vial-up" }, { "\033OA", "vial-up" }, { "\033[B", "vial-down" }, { "\033OB", "vial-down" },
-		{ "\t", "vial-tab" }, { "\022", "em-inc-search-prev" },
-		{ "\001", "vial-home" }, { "\033[H", "vial-home" }, { "\033OH", "vial-home" }, { "\033[1~", "vial-home" },
-		{ "\005", "vial-end" }, { "\033[F", "vial-end" }, { "\033OF", "vial-end" }, { "\033[4~", "vial-end" },
+		{ "\r", "vial-enter" },
+		{ "\n", "vial-enter" },
+		{ "\033\r", "vial-newline" },
+		{ "\033\n", "vial-newline" },
+		{ "\033[A", "vial-up" },
+		{ "\033OA", "vial-up" },
+		{ "\033[B", "vial-down" },
+		{ "\033OB", "vial-down" },
+		{ "\t", "vial-tab" },
+		{ "\022", "em-inc-search-prev" },
+		{ "\001", "vial-home" },
+		{ "\033[H", "vial-home" },
+		{ "\033OH", "vial-home" },
+		{ "\033[1~", "vial-home" },
+		{ "\005", "vial-end" },
+		{ "\033[F", "vial-end" },
+		{ "\033OF", "vial-end" },
+		{ "\033[4~", "vial-end" },
 		{ "\033[3~", "ed-delete-next-char" },
-		{ "\033[1;5C", "em-next-word" }, { "\033[1;5D", "ed-prev-word" },
-		{ KEY_SEND, "ed-newline" }, { KEY_PREVIOUS, "ed-prev-history" }, { KEY_NEXT, "ed-next-history" },
+		{ "\033[1;5C", "em-next-word" },
+		{ "\033[1;5D", "ed-prev-word" },
+		{ KEY_SEND, "ed-newline" },
+		{ KEY_PREVIOUS, "ed-prev-history" },
+		{ KEY_NEXT, "ed-next-history" },
 	};
 	for (gsize i = 0; i < G_N_ELEMENTS(keys); i++)
 		el_set(edit, EL_BIND, keys[i][0], keys[i][1], NULL);
@@ -210,8 +215,7 @@ bind_keys(EditLine *edit)
 
 /* --- history --- */
 
-static void
-save_history(VialEditor *editor)
+static void save_history(VialEditor *editor)
 {
 	if (!editor->history || !editor->history_file)
 		return;
@@ -222,8 +226,7 @@ save_history(VialEditor *editor)
 	g_chmod(editor->history_file, 0600); /* what one types into a REPL may be a secret */
 }
 
-static void
-load_history(VialEditor *editor)
+static void load_history(VialEditor *editor)
 {
 	HistEvent event;
 	g_free(editor->history_file);
@@ -236,8 +239,7 @@ load_history(VialEditor *editor)
 
 /* --- public --- */
 
-VialEditor *
-vial_editor_new(const char *language)
+VialEditor *vial_editor_new(const char *language)
 {
 	VialEditor *editor = g_new0(VialEditor, 1);
 	editor->language = g_intern_string(language);
@@ -260,8 +262,7 @@ vial_editor_new(const char *language)
 	return editor;
 }
 
-void
-vial_editor_free(VialEditor *editor)
+void vial_editor_free(VialEditor *editor)
 {
 	if (!editor)
 		return;
@@ -274,16 +275,14 @@ vial_editor_free(VialEditor *editor)
 	g_free(editor);
 }
 
-void
-vial_editor_set_language(VialEditor *editor, const char *language)
+void vial_editor_set_language(VialEditor *editor, const char *language)
 {
 	save_history(editor);
 	editor->language = g_intern_string(language);
 	load_history(editor);
 }
 
-static VialEditorOutcome
-read_edited(VialEditor *editor, char **out_cell)
+static VialEditorOutcome read_edited(VialEditor *editor, char **out_cell)
 {
 	int size = 0;
 	/*
@@ -315,8 +314,7 @@ read_edited(VialEditor *editor, char **out_cell)
 }
 
 /* Without a terminal: lines are gathered until they are complete. */
-static VialEditorOutcome
-read_plain(VialEditor *editor, char **out_cell)
+static VialEditorOutcome read_plain(VialEditor *editor, char **out_cell)
 {
 	g_autoptr(GString) cell = g_string_new(NULL);
 	char *line = NULL;
@@ -339,8 +337,7 @@ read_plain(VialEditor *editor, char **out_cell)
 	return VIAL_EDITOR_CELL;
 }
 
-VialEditorOutcome
-vial_editor_read(VialEditor *editor, int number, char **out_cell)
+VialEditorOutcome vial_editor_read(VialEditor *editor, int number, char **out_cell)
 {
 	static const char *const signs[][2] = { { "python", "py" }, { "javascript", "js" }, { "bash", "sh" } };
 	const char *sign = "";

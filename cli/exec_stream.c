@@ -17,16 +17,14 @@ typedef struct {
 } Output;
 
 /* As a shell would say it. The agent's sentences are the only sign: the type is also that of a missing directory. */
-static int
-refusal_status(const char *sentence)
+static int refusal_status(const char *sentence)
 {
 	if (g_str_has_prefix(sentence, "command not found"))
 		return 127;
 	return g_str_has_prefix(sentence, "cannot run ") ? 126 : 0;
 }
 
-static gboolean
-on_event(const char *event, json_t *data, gpointer user, GError **error)
+static gboolean on_event(const char *event, json_t *data, gpointer user, GError **error)
 {
 	Output *output = user;
 	if (strcmp(event, "stdout") == 0)
@@ -47,8 +45,7 @@ on_event(const char *event, json_t *data, gpointer user, GError **error)
 	return TRUE;
 }
 
-int
-vial_exec_status(VialCli *cli, gboolean has_timed_out, gint64 exit_code)
+int vial_exec_status(VialCli *cli, gboolean has_timed_out, gint64 exit_code)
 {
 	if (has_timed_out) {
 		vial_output_note(cli, "the time limit was reached, the command was ended");
@@ -57,8 +54,7 @@ vial_exec_status(VialCli *cli, gboolean has_timed_out, gint64 exit_code)
 	return (int)CLAMP(exit_code, 0, 255);
 }
 
-int
-vial_exec_stream(VialCli *cli, const char *method, const char *path, json_t *body, gboolean is_raw)
+int vial_exec_stream(VialCli *cli, const char *method, const char *path, json_t *body, gboolean is_raw)
 {
 	GError *error = NULL;
 	Output output = { 0 };
@@ -72,7 +68,7 @@ vial_exec_stream(VialCli *cli, const char *method, const char *path, json_t *bod
 		return output.refusal ? output.refusal : status;
 	}
 	if (!output.has_exit)
-		return vial_output_fail_remote(cli, g_error_new(VIAL_HTTP_ERROR, VIAL_HTTP_FAILED,
-		                               "the connection to %s ended before the command did", cli->url));
+		return vial_output_fail_remote(
+			cli, g_error_new(VIAL_HTTP_ERROR, VIAL_HTTP_FAILED, "the connection to %s ended before the command did", cli->url));
 	return vial_exec_status(cli, output.has_timed_out, output.exit_code);
 }

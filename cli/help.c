@@ -8,16 +8,13 @@
 
 enum { OPTION_COLUMN = 26, COMMAND_COLUMN = 12 };
 
-static char *
-option_form(const VialOption *option)
+static char *option_form(const VialOption *option)
 {
 	g_autofree char *letter = option->letter ? g_strdup_printf("-%c, ", option->letter) : g_strdup("    ");
-	return g_strdup_printf("%s--%s%s%s", letter, option->name, option->value_name ? " " : "",
-	                       option->value_name ? option->value_name : "");
+	return g_strdup_printf("%s--%s%s%s", letter, option->name, option->value_name ? " " : "", option->value_name ? option->value_name : "");
 }
 
-static void
-print_options(const VialOption *option)
+static void print_options(const VialOption *option)
 {
 	for (; option && option->name; option++) {
 		g_autofree char *form = option_form(option);
@@ -28,12 +25,12 @@ print_options(const VialOption *option)
 	}
 }
 
-void
-vial_help_overview(VialCli *cli)
+void vial_help_overview(VialCli *cli)
 {
 	const char *bold = vial_output_style(cli, "1"), *plain = vial_output_style(cli, "0");
 	printf("vial runs code in sealed sandboxes: its own kernel, live state, nothing of yours in reach.\n\n"
-	       "%sUsage:%s vial [OPTION...] COMMAND [ARGUMENT...]\n", bold, plain);
+	       "%sUsage:%s vial [OPTION...] COMMAND [ARGUMENT...]\n",
+	       bold, plain);
 	for (const VialCommand *command = vial_commands(); command->summary; command++) {
 		if (!command->run)
 			printf("\n%s%s%s\n", bold, command->summary, plain);
@@ -45,13 +42,11 @@ vial_help_overview(VialCli *cli)
 	printf("\n`vial help COMMAND` tells more about one. Try: vial exec $(vial create) -- python3 -c 'print(6*7)'\n");
 }
 
-void
-vial_help_command(VialCli *cli, const VialCommand *command)
+void vial_help_command(VialCli *cli, const VialCommand *command)
 {
 	const char *bold = vial_output_style(cli, "1"), *plain = vial_output_style(cli, "0");
 	const VialSyntax *syntax = command->syntax;
-	printf("%s\n\n%sUsage:%s vial %s%s%s\n", command->summary, bold, plain, command->name, *syntax->arguments ? " " : "",
-	       syntax->arguments);
+	printf("%s\n\n%sUsage:%s vial %s%s%s\n", command->summary, bold, plain, command->name, *syntax->arguments ? " " : "", syntax->arguments);
 	if (syntax->description)
 		printf("\n%s\n", syntax->description);
 	if (syntax->options) {
@@ -62,8 +57,7 @@ vial_help_command(VialCli *cli, const VialCommand *command)
 	print_options(vial_global_options());
 }
 
-int
-vial_help_unknown(VialCli *cli, const char *word)
+int vial_help_unknown(VialCli *cli, const char *word)
 {
 	g_autoptr(GPtrArray) names = g_ptr_array_new();
 	for (const VialCommand *command = vial_commands(); command->summary; command++)

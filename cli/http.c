@@ -15,10 +15,9 @@ enum {
 	FAILURE_LIMIT_BYTES = 64 * 1024,
 };
 
-G_DEFINE_QUARK(vial-http-error, vial_http_error)
+G_DEFINE_QUARK(vial - http - error, vial_http_error)
 
-VialHttp *
-vial_http_new(const char *url, const char *key, const char *cacert)
+VialHttp *vial_http_new(const char *url, const char *key, const char *cacert)
 {
 	curl_global_init(CURL_GLOBAL_DEFAULT);
 	VialHttp *http = g_new0(VialHttp, 1);
@@ -32,8 +31,7 @@ vial_http_new(const char *url, const char *key, const char *cacert)
 	return http;
 }
 
-void
-vial_http_free(VialHttp *http)
+void vial_http_free(VialHttp *http)
 {
 	if (!http)
 		return;
@@ -46,43 +44,37 @@ vial_http_free(VialHttp *http)
 	g_free(http);
 }
 
-void
-vial_http_request_clear(VialHttpRequest *request)
+void vial_http_request_clear(VialHttpRequest *request)
 {
 	g_clear_pointer(&request->answer, g_byte_array_unref);
 	g_clear_pointer(&request->failure, g_byte_array_unref);
 	g_clear_error(&request->error);
 }
 
-const char *
-vial_http_base_url(const VialHttp *http)
+const char *vial_http_base_url(const VialHttp *http)
 {
 	return http->base_url;
 }
 
-const char *
-vial_http_key(const VialHttp *http)
+const char *vial_http_key(const VialHttp *http)
 {
 	return http->key;
 }
 
-void
-vial_http_on_interrupt(VialHttp *http, VialHttpInterruptFunc interrupt, gpointer data)
+void vial_http_on_interrupt(VialHttp *http, VialHttpInterruptFunc interrupt, gpointer data)
 {
 	http->interrupt = interrupt;
 	http->interrupt_data = data;
 }
 
-gboolean
-vial_http_is_loopback(const VialHttp *http)
+gboolean vial_http_is_loopback(const VialHttp *http)
 {
 	g_autoptr(GUri) uri = g_uri_parse(http->base_url, G_URI_FLAGS_NONE, NULL);
 	const char *host = uri ? g_uri_get_host(uri) : NULL;
 	return host && (g_str_has_prefix(host, "127.") || strcmp(host, "::1") == 0 || strcmp(host, "localhost") == 0);
 }
 
-void
-vial_http_prepare(VialHttp *http, CURL *easy, const char *path)
+void vial_http_prepare(VialHttp *http, CURL *easy, const char *path)
 {
 	g_autofree char *url = g_strconcat(http->base_url, path, NULL);
 	curl_easy_setopt(easy, CURLOPT_URL, url);
@@ -103,16 +95,14 @@ vial_http_prepare(VialHttp *http, CURL *easy, const char *path)
 
 /* --- libcurl's callbacks -------------------------------------------------------------------------------------------- */
 
-static gboolean
-is_success(VialHttpRequest *request)
+static gboolean is_success(VialHttpRequest *request)
 {
 	if (request->status == 0)
 		curl_easy_getinfo(request->easy, CURLINFO_RESPONSE_CODE, &request->status);
 	return request->status >= 200 && request->status < 300;
 }
 
-static size_t
-on_write(char *bytes, size_t unit, size_t count, void *data)
+static size_t on_write(char *bytes, size_t unit, size_t count, void *data)
 {
 	VialHttpRequest *request = data;
 	size_t size = unit * count;
@@ -124,16 +114,14 @@ on_write(char *bytes, size_t unit, size_t count, void *data)
 	if (request->on_data)
 		return request->on_data(bytes, size, request->data, &request->error) ? size : 0;
 	if (request->answer->len + size > ANSWER_LIMIT_BYTES) {
-		g_set_error(&request->error, VIAL_HTTP_ERROR, VIAL_HTTP_FAILED, "the answer is larger than %d MiB",
-		            ANSWER_LIMIT_BYTES >> 20);
+		g_set_error(&request->error, VIAL_HTTP_ERROR, VIAL_HTTP_FAILED, "the answer is larger than %d MiB", ANSWER_LIMIT_BYTES >> 20);
 		return 0;
 	}
 	g_byte_array_append(request->answer, (const guint8 *)bytes, (guint)size);
 	return size;
 }
 
-static size_t
-on_read_body(char *buffer, size_t unit, size_t count, void *data)
+static size_t on_read_body(char *buffer, size_t unit, size_t count, void *data)
 {
 	VialHttpRequest *request = data;
 	if (request->on_read) {
@@ -148,15 +136,13 @@ on_read_body(char *buffer, size_t unit, size_t count, void *data)
 
 /* --- one request ---------------------------------------------------------------------------------------------------- */
 
-static void
-add_header(VialHttpRequest *request, const char *name, const char *value)
+static void add_header(VialHttpRequest *request, const char *name, const char *value)
 {
 	g_autofree char *line = g_strconcat(name, ": ", value, NULL);
 	request->headers = curl_slist_append(request->headers, line);
 }
 
-static void
-set_body(VialHttpRequest *request, CURL *easy)
+static void set_body(VialHttpRequest *request, CURL *easy)
 {
 	gboolean is_post = strcmp(request->method, "POST") == 0;
 	if (request->on_read) {
@@ -178,8 +164,7 @@ set_body(VialHttpRequest *request, CURL *easy)
 	curl_easy_setopt(easy, CURLOPT_READDATA, request);
 }
 
-static void
-start(VialHttp *http, VialHttpRequest *request)
+static void start(VialHttp *http, VialHttpRequest *request)
 {
 	CURL *easy = curl_easy_init();
 	request->easy = easy;
@@ -206,8 +191,7 @@ start(VialHttp *http, VialHttpRequest *request)
 	curl_multi_add_handle(http->multi, easy);
 }
 
-static void
-finish(VialHttp *http, VialHttpRequest *request, CURLcode code)
+static void finish(VialHttp *http, VialHttpRequest *request, CURLcode code)
 {
 	gboolean is_ok = is_success(request);
 	/* A refusal that came while we were still sending breaks the upload; the refusal is what matters. */
@@ -215,8 +199,7 @@ finish(VialHttp *http, VialHttpRequest *request, CURLcode code)
 		if (!request->error)
 			request->error = vial_http_error_from_curl(http, code, NULL);
 	} else if (!is_ok) {
-		request->error = vial_http_error_from_answer(http, request->status, (const char *)request->failure->data,
-		                                             request->failure->len);
+		request->error = vial_http_error_from_answer(http, request->status, (const char *)request->failure->data, request->failure->len);
 	}
 	curl_multi_remove_handle(http->multi, request->easy);
 	curl_easy_cleanup(request->easy);
@@ -226,8 +209,7 @@ finish(VialHttp *http, VialHttpRequest *request, CURLcode code)
 	request->is_done = TRUE;
 }
 
-static void
-abort_all(VialHttp *http, VialHttpRequest **requests, guint count)
+static void abort_all(VialHttp *http, VialHttpRequest **requests, guint count)
 {
 	for (guint i = 0; i < count; i++) {
 		if (requests[i]->is_done)
@@ -239,8 +221,7 @@ abort_all(VialHttp *http, VialHttpRequest **requests, guint count)
 }
 
 /* TRUE when the transfers should end. */
-static gboolean
-should_stop(VialHttp *http)
+static gboolean should_stop(VialHttp *http)
 {
 	if (!vial_interrupt_pending())
 		return FALSE;
@@ -254,8 +235,7 @@ should_stop(VialHttp *http)
 	return !goes_on;
 }
 
-void
-vial_http_perform_all(VialHttp *http, VialHttpRequest **requests, guint count)
+void vial_http_perform_all(VialHttp *http, VialHttpRequest **requests, guint count)
 {
 	/* A multi handle of its own for a nested call: the outer one's transfers must not run inside it. */
 	CURLM *outer = http->depth++ > 0 ? http->multi : NULL;
@@ -290,8 +270,7 @@ vial_http_perform_all(VialHttp *http, VialHttpRequest **requests, guint count)
 	http->depth--;
 }
 
-gboolean
-vial_http_perform(VialHttp *http, VialHttpRequest *request, GError **error)
+gboolean vial_http_perform(VialHttp *http, VialHttpRequest *request, GError **error)
 {
 	vial_http_perform_all(http, &request, 1);
 	if (!request->error)

@@ -6,18 +6,16 @@
 #include "cli/http_private.h"
 #include "cli/sanitize.h"
 
-static GError *
-unreachable(VialHttp *http)
+static GError *unreachable(VialHttp *http)
 {
 	if (vial_http_is_loopback(http))
-		return g_error_new(VIAL_HTTP_ERROR, VIAL_HTTP_UNREACHABLE,
-		                   "viald does not answer at %s: is it running? start it with `make up`", http->url);
-	return g_error_new(VIAL_HTTP_ERROR, VIAL_HTTP_UNREACHABLE,
-	                   "viald does not answer at %s: is it running there, and is the address right?", http->url);
+		return g_error_new(VIAL_HTTP_ERROR, VIAL_HTTP_UNREACHABLE, "viald does not answer at %s: is it running? start it with `make up`",
+		                   http->url);
+	return g_error_new(VIAL_HTTP_ERROR, VIAL_HTTP_UNREACHABLE, "viald does not answer at %s: is it running there, and is the address right?",
+	                   http->url);
 }
 
-GError *
-vial_http_error_from_curl(VialHttp *http, CURLcode code, const char *detail)
+GError *vial_http_error_from_curl(VialHttp *http, CURLcode code, const char *detail)
 {
 	const char *url = http->url;
 	const char *reason = detail ? detail : curl_easy_strerror(code);
@@ -28,8 +26,7 @@ vial_http_error_from_curl(VialHttp *http, CURLcode code, const char *detail)
 		return g_error_new(VIAL_HTTP_ERROR, VIAL_HTTP_FAILED, "%s is not an address: give one such as http://127.0.0.1:7070", url);
 	case CURLE_COULDNT_RESOLVE_HOST:
 	case CURLE_COULDNT_RESOLVE_PROXY:
-		return g_error_new(VIAL_HTTP_ERROR, VIAL_HTTP_UNREACHABLE, "the host name in %s cannot be resolved: is the address right?",
-		                   url);
+		return g_error_new(VIAL_HTTP_ERROR, VIAL_HTTP_UNREACHABLE, "the host name in %s cannot be resolved: is the address right?", url);
 	case CURLE_OPERATION_TIMEDOUT:
 		return g_error_new(VIAL_HTTP_ERROR, VIAL_HTTP_FAILED, "viald at %s took too long to answer", url);
 	case CURLE_SSL_CONNECT_ERROR:
@@ -51,8 +48,7 @@ vial_http_error_from_curl(VialHttp *http, CURLcode code, const char *detail)
 	}
 }
 
-static char *
-unauthorized(VialHttp *http, const char *sentence)
+static char *unauthorized(VialHttp *http, const char *sentence)
 {
 	if (!http->key)
 		return g_strdup("this needs a key, and none was found: set VIAL_API_KEY or give --key "
@@ -60,8 +56,7 @@ unauthorized(VialHttp *http, const char *sentence)
 	return g_strdup_printf("%s (the key in use begins with \"%.4s\"; set another with VIAL_API_KEY or --key)", sentence, http->key);
 }
 
-GError *
-vial_http_error_from_answer(VialHttp *http, long status, const char *body, gsize size)
+GError *vial_http_error_from_answer(VialHttp *http, long status, const char *body, gsize size)
 {
 	json_t *json = size ? json_loadb(body, size, 0, NULL) : NULL;
 	const char *sentence = json_string_value(json_object_get(json, "error"));

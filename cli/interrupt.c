@@ -16,8 +16,7 @@ enum { PATIENCE = 3 };
 static int pipe_fds[2] = { -1, -1 };
 static volatile sig_atomic_t pending, final_signal, last_signal, presses;
 
-static void
-on_signal(int signal_number)
+static void on_signal(int signal_number)
 {
 	int saved = errno;
 	pending = 1;
@@ -33,8 +32,7 @@ on_signal(int signal_number)
 	errno = saved;
 }
 
-void
-vial_interrupt_install(void)
+void vial_interrupt_install(void)
 {
 	if (pipe_fds[0] >= 0)
 		return;
@@ -53,34 +51,29 @@ vial_interrupt_install(void)
 	signal(SIGPIPE, SIG_IGN); /* a reader that left is seen as EPIPE, and cleaned up after */
 }
 
-int
-vial_interrupt_fd(void)
+int vial_interrupt_fd(void)
 {
 	return pipe_fds[0];
 }
 
-gboolean
-vial_interrupt_pending(void)
+gboolean vial_interrupt_pending(void)
 {
 	return pending;
 }
 
-gboolean
-vial_interrupt_is_final(void)
+gboolean vial_interrupt_is_final(void)
 {
 	return final_signal != 0;
 }
 
-static void
-drain(void)
+static void drain(void)
 {
 	char bytes[64];
 	while (pipe_fds[0] >= 0 && read(pipe_fds[0], bytes, sizeof bytes) > 0)
 		;
 }
 
-void
-vial_interrupt_take(void)
+void vial_interrupt_take(void)
 {
 	if (final_signal)
 		return;
@@ -90,8 +83,7 @@ vial_interrupt_take(void)
 	drain();
 }
 
-void
-vial_interrupt_clear(void)
+void vial_interrupt_clear(void)
 {
 	pending = 0;
 	final_signal = 0;
@@ -99,14 +91,12 @@ vial_interrupt_clear(void)
 	drain();
 }
 
-int
-vial_interrupt_exit_status(int otherwise)
+int vial_interrupt_exit_status(int otherwise)
 {
 	return last_signal ? 128 + last_signal : otherwise;
 }
 
-gboolean
-vial_interrupt_sleep_ms(int milliseconds)
+gboolean vial_interrupt_sleep_ms(int milliseconds)
 {
 	struct pollfd wait = { .fd = pipe_fds[0], .events = POLLIN };
 	if (!pending)

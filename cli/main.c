@@ -11,8 +11,14 @@
 #include "cli/interrupt.h"
 #include "cli/output.h"
 
-#define ROW(word, c_name, summary) { word, summary, vial_##c_name##_run, &vial_##c_name##_syntax }
-#define HEADING(text) { NULL, text, NULL, NULL }
+#define ROW(word, c_name, summary)                                          \
+	{                                                                   \
+		word, summary, vial_##c_name##_run, &vial_##c_name##_syntax \
+	}
+#define HEADING(text)                  \
+	{                              \
+		NULL, text, NULL, NULL \
+	}
 
 static const VialCommand commands[] = {
 	HEADING("Sandboxes"),
@@ -73,20 +79,17 @@ static const VialOption early_options[] = {
 	{ 0, NULL, VIAL_OPTION_FLAG, NULL, NULL, NULL, NULL },
 };
 
-const VialCommand *
-vial_commands(void)
+const VialCommand *vial_commands(void)
 {
 	return commands;
 }
 
-const VialOption *
-vial_global_options(void)
+const VialOption *vial_global_options(void)
 {
 	return global_options;
 }
 
-const VialCommand *
-vial_command_find(const char *name)
+const VialCommand *vial_command_find(const char *name)
 {
 	for (const VialCommand *command = commands; command->summary; command++)
 		if (command->run && strcmp(command->name, name) == 0)
@@ -94,8 +97,7 @@ vial_command_find(const char *name)
 	return NULL;
 }
 
-static void
-set_appearance(VialCli *cli)
+static void set_appearance(VialCli *cli)
 {
 	const char *term = g_getenv("TERM");
 	gboolean wants_color = !option_no_color && !g_getenv("NO_COLOR") && g_strcmp0(term, "dumb") != 0;
@@ -105,8 +107,7 @@ set_appearance(VialCli *cli)
 	cli->is_quiet = option_quiet;
 }
 
-static gboolean
-check_count(VialCli *cli, int argc, int *out_status)
+static gboolean check_count(VialCli *cli, int argc, int *out_status)
 {
 	const VialSyntax *syntax = cli->command->syntax;
 	if (argc >= syntax->min_arguments && (syntax->max_arguments < 0 || argc <= syntax->max_arguments))
@@ -116,8 +117,7 @@ check_count(VialCli *cli, int argc, int *out_status)
 	return FALSE;
 }
 
-static int
-run_command(VialCli *cli, char **args)
+static int run_command(VialCli *cli, char **args)
 {
 	static const VialOption no_options[] = { { 0, NULL, VIAL_OPTION_FLAG, NULL, NULL, NULL, NULL } };
 	const VialSyntax *syntax = cli->command->syntax;
@@ -143,8 +143,7 @@ run_command(VialCli *cli, char **args)
 }
 
 /* Everything goes into JSON or a URL, where only UTF-8 is text. */
-static gboolean
-check_encoding(VialCli *cli, char **argv, int *out_status)
+static gboolean check_encoding(VialCli *cli, char **argv, int *out_status)
 {
 	for (; *argv; argv++)
 		if (!g_utf8_validate(*argv, -1, NULL)) {
@@ -154,8 +153,7 @@ check_encoding(VialCli *cli, char **argv, int *out_status)
 	return TRUE;
 }
 
-static int
-dispatch(VialCli *cli, char **argv)
+static int dispatch(VialCli *cli, char **argv)
 {
 	int status;
 	if (!check_encoding(cli, argv, &status))
@@ -180,8 +178,7 @@ dispatch(VialCli *cli, char **argv)
 	return run_command(cli, args[0] ? args + 1 : args);
 }
 
-int
-main(int argc, char **argv)
+int main(int argc, char **argv)
 {
 	setlocale(LC_ALL, "");
 	vial_interrupt_install();

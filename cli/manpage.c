@@ -6,8 +6,7 @@
 #include "cli/help.h"
 
 /* roff gives meaning to a backslash anywhere, and to '.' and '\'' at the start of a line; "-" is a hyphen unless escaped. */
-static void
-print_escaped(const char *text)
+static void print_escaped(const char *text)
 {
 	gboolean is_line_start = TRUE;
 	for (; *text; text++) {
@@ -23,8 +22,7 @@ print_escaped(const char *text)
 	}
 }
 
-static void
-print_options(const VialOption *option)
+static void print_options(const VialOption *option)
 {
 	for (; option && option->name; option++) {
 		printf(".TP\n");
@@ -42,8 +40,7 @@ print_options(const VialOption *option)
 }
 
 /* Paragraphs; lines that begin with two blanks are shown as they are. */
-static void
-print_description(const char *text)
+static void print_description(const char *text)
 {
 	g_auto(GStrv) lines = g_strsplit(text, "\n", -1);
 	gboolean is_example = FALSE;
@@ -61,8 +58,7 @@ print_description(const char *text)
 		puts(".fi");
 }
 
-static void
-print_command(const VialCommand *command)
+static void print_command(const VialCommand *command)
 {
 	printf(".SS \"vial %s", command->name);
 	if (*command->syntax->arguments)
@@ -77,8 +73,7 @@ print_command(const VialCommand *command)
 	print_options(command->syntax->options);
 }
 
-void
-vial_help_manpage(void)
+void vial_help_manpage(void)
 {
 	puts(".\\\" Made by `vial help --man`; do not edit.\n"
 	     ".TH VIAL 1 \"\" \"vial " VIAL_VERSION "\" \"User Commands\"\n"

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/network.h"
 
-static void
-set_list(json_t *network, const char *field, const GPtrArray *entries)
+static void set_list(json_t *network, const char *field, const GPtrArray *entries)
 {
 	if (!entries)
 		return;
@@ -12,8 +11,7 @@ set_list(json_t *network, const char *field, const GPtrArray *entries)
 	json_object_set_new(network, field, list);
 }
 
-json_t *
-vial_network_json(const char *mode, const GPtrArray *allow, const GPtrArray *deny, gint64 rate_mbit, gint64 max_connections)
+json_t *vial_network_json(const char *mode, const GPtrArray *allow, const GPtrArray *deny, gint64 rate_mbit, gint64 max_connections)
 {
 	json_t *network = json_pack("{s:s}", "mode", mode);
 	json_t *limits = json_object();

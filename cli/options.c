@@ -5,10 +5,9 @@
 #include <errno.h>
 #include <string.h>
 
-G_DEFINE_QUARK(vial-options-error, vial_options_error)
+G_DEFINE_QUARK(vial - options - error, vial_options_error)
 
-static gboolean
-fail(GError **error, const char *format, ...)
+static gboolean fail(GError **error, const char *format, ...)
 {
 	va_list args;
 	va_start(args, format);
@@ -18,8 +17,7 @@ fail(GError **error, const char *format, ...)
 	return FALSE;
 }
 
-static const VialOption *
-find_long(const VialOption *const *tables, const char *name, gsize length)
+static const VialOption *find_long(const VialOption *const *tables, const char *name, gsize length)
 {
 	for (; *tables; tables++)
 		for (const VialOption *option = *tables; option->name; option++)
@@ -28,8 +26,7 @@ find_long(const VialOption *const *tables, const char *name, gsize length)
 	return NULL;
 }
 
-static const VialOption *
-find_letter(const VialOption *const *tables, char letter)
+static const VialOption *find_letter(const VialOption *const *tables, char letter)
 {
 	for (; *tables; tables++)
 		for (const VialOption *option = *tables; option->name; option++)
@@ -39,8 +36,7 @@ find_letter(const VialOption *const *tables, char letter)
 }
 
 /* A whole number with an optional unit letter; `units` pairs letters with factors. */
-static gboolean
-parse_scaled(const char *text, const char *letters, const gint64 *factors, gint64 *out_value)
+static gboolean parse_scaled(const char *text, const char *letters, const gint64 *factors, gint64 *out_value)
 {
 	char *end = NULL;
 	errno = 0;
@@ -63,22 +59,19 @@ parse_scaled(const char *text, const char *letters, const gint64 *factors, gint6
 	return TRUE;
 }
 
-gboolean
-vial_options_parse_duration(const char *text, gint64 *out_seconds)
+gboolean vial_options_parse_duration(const char *text, gint64 *out_seconds)
 {
 	static const gint64 factors[] = { 1, 60, 3600, 86400 };
 	return parse_scaled(text, "smhd", factors, out_seconds);
 }
 
-gboolean
-vial_options_parse_memory(const char *text, gint64 *out_mib)
+gboolean vial_options_parse_memory(const char *text, gint64 *out_mib)
 {
 	static const gint64 factors[] = { 1, 1024, 1024 * 1024 };
 	return parse_scaled(text, "mgt", factors, out_mib);
 }
 
-gboolean
-vial_options_split_pair(const char *text, char **out_key, const char **out_value)
+gboolean vial_options_split_pair(const char *text, char **out_key, const char **out_value)
 {
 	const char *equals = strchr(text, '=');
 	if (!equals || equals == text)
@@ -88,8 +81,7 @@ vial_options_split_pair(const char *text, char **out_key, const char **out_value
 	return TRUE;
 }
 
-static gboolean
-store(const VialOption *option, char *value, GError **error)
+static gboolean store(const VialOption *option, char *value, GError **error)
 {
 	gint64 number = 0;
 	switch (option->type) {
@@ -135,8 +127,7 @@ store(const VialOption *option, char *value, GError **error)
 	return TRUE;
 }
 
-static gboolean
-fail_unknown(const VialOption *const *tables, const char *given, GError **error)
+static gboolean fail_unknown(const VialOption *const *tables, const char *given, GError **error)
 {
 	g_autoptr(GPtrArray) names = g_ptr_array_new();
 	for (; *tables; tables++)
@@ -151,8 +142,7 @@ fail_unknown(const VialOption *const *tables, const char *given, GError **error)
 }
 
 /* "--name", "--name=value", "--name value". *inout_args is left on the last word used. */
-static gboolean
-parse_long(const VialOption *const *tables, char ***inout_args, GError **error)
+static gboolean parse_long(const VialOption *const *tables, char ***inout_args, GError **error)
 {
 	char *word = **inout_args;
 	char *equals = strchr(word, '=');
@@ -174,8 +164,7 @@ parse_long(const VialOption *const *tables, char ***inout_args, GError **error)
 }
 
 /* "-q", "-it", "-n4", "-n 4". */
-static gboolean
-parse_short(const VialOption *const *tables, char ***inout_args, GError **error)
+static gboolean parse_short(const VialOption *const *tables, char ***inout_args, GError **error)
 {
 	for (char *letter = **inout_args + 1; *letter; letter++) {
 		const VialOption *option = find_letter(tables, *letter);
@@ -196,9 +185,7 @@ parse_short(const VialOption *const *tables, char ***inout_args, GError **error)
 	return TRUE;
 }
 
-gboolean
-vial_options_parse(const VialOption *const *tables, char **args, int verbatim_after, GPtrArray *out_positionals,
-                   GError **error)
+gboolean vial_options_parse(const VialOption *const *tables, char **args, int verbatim_after, GPtrArray *out_positionals, GError **error)
 {
 	gboolean is_verbatim = FALSE;
 	for (; *args; args++) {
@@ -220,8 +207,7 @@ vial_options_parse(const VialOption *const *tables, char **args, int verbatim_af
 }
 
 /* Edits between two words: insert, delete, replace, and swap of neighbours (the commonest slip of the fingers). */
-static int
-distance(const char *a, const char *b)
+static int distance(const char *a, const char *b)
 {
 	enum { LIMIT = 32 };
 	int rows = (int)strlen(a), columns = (int)strlen(b);
@@ -243,8 +229,7 @@ distance(const char *a, const char *b)
 	return cell[rows][columns];
 }
 
-const char *
-vial_options_nearest(const char *word, const char *const *names)
+const char *vial_options_nearest(const char *word, const char *const *names)
 {
 	const char *nearest = NULL;
 	int limit = MAX(1, (int)strlen(word) / 2) + 1; /* half the letters wrong is no longer a typing mistake */

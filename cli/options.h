@@ -22,7 +22,7 @@ typedef enum {
 } VialOptionType;
 
 typedef struct {
-	char letter; /* 0: only the long form */
+	char letter;      /* 0: only the long form */
 	const char *name; /* NULL ends a table */
 	VialOptionType type;
 	void *target;
@@ -36,8 +36,7 @@ typedef struct {
  * Sorts `args` (NULL-terminated, borrowed) into options, stored through their targets, and `out_positionals` (borrowed strings,
  * appended). `tables` is NULL-terminated. "--" ends the options; so does the `verbatim_after`-th positional, unless 0.
  */
-gboolean vial_options_parse(const VialOption *const *tables, char **args, int verbatim_after, GPtrArray *out_positionals,
-                            GError **error);
+gboolean vial_options_parse(const VialOption *const *tables, char **args, int verbatim_after, GPtrArray *out_positionals, GError **error);
 
 /* The name in `names` (NULL-terminated) that the user probably meant, or NULL. */
 const char *vial_options_nearest(const char *word, const char *const *names);

@@ -4,31 +4,51 @@
 #include <errno.h>
 #include <poll.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "cli/interrupt.h"
 
-static void
-print_error(VialCli *cli, const GError *error)
+/* jansson escapes controls below 0x20, but not U+0080..U+009F, which some terminals obey as they do an escape sequence. */
+char *vial_output_json_text(const json_t *json, gsize flags)
+{
+	char *text = json_dumps(json, flags | JSON_ENCODE_ANY);
+	GString *out = g_string_new(NULL);
+	for (const char *at = text ? text : ""; *at; at++) {
+		if ((guchar)at[0] == 0xc2 && (guchar)at[1] <= 0x9f && (guchar)at[1] >= 0x80)
+			g_string_append_printf(out, "\\u00%02x", (guchar) * ++at);
+		else
+			g_string_append_c(out, *at);
+	}
+	free(text);
+	return g_string_free(out, FALSE);
+}
+
+/* One line on stderr. Whatever went into the sentence, a name or a server's words, cannot drive the terminal. */
+static void print_sentence(VialCli *cli, const char *style, const char *sentence)
+{
+	g_autofree char *clean = vial_sanitize_line(sentence);
+	fprintf(stderr, "%s%s%svial:%s %s\n", cli->has_color_err ? "\033[" : "", cli->has_color_err ? style : "", cli->has_color_err ? "m" : "",
+	        cli->has_color_err ? "\033[0m" : "", clean);
+}
+
+static void print_error(VialCli *cli, const GError *error)
 {
 	if (cli->is_json) {
 		gboolean is_http = error->domain == VIAL_HTTP_ERROR && error->code >= 400;
 		json_t *json = json_pack("{s:s}", "error", error->message);
 		if (json && is_http)
 			json_object_set_new(json, "code", json_integer(error->code));
-		if (json)
-			json_dumpf(json, stderr, JSON_COMPACT);
-		fputc('\n', stderr);
+		g_autofree char *text = vial_output_json_text(json, JSON_COMPACT);
+		fprintf(stderr, "%s\n", text);
 		json_decref(json);
 		return;
 	}
-	fprintf(stderr, "%svial:%s %s\n", cli->has_color_err ? "\033[1;31m" : "", cli->has_color_err ? "\033[0m" : "",
-	        error->message);
+	print_sentence(cli, "1;31", error->message);
 }
 
-static int
-fail_with(VialCli *cli, GError *error, int status)
+static int fail_with(VialCli *cli, GError *error, int status)
 {
 	fflush(stdout);
 	if (g_error_matches(error, VIAL_HTTP_ERROR, VIAL_HTTP_INTERRUPTED))
@@ -41,20 +61,17 @@ fail_with(VialCli *cli, GError *error, int status)
 	return status;
 }
 
-int
-vial_output_fail(VialCli *cli, GError *error)
+int vial_output_fail(VialCli *cli, GError *error)
 {
 	return fail_with(cli, error, VIAL_EXIT_ERROR);
 }
 
-int
-vial_output_fail_remote(VialCli *cli, GError *error)
+int vial_output_fail_remote(VialCli *cli, GError *error)
 {
 	return fail_with(cli, error, VIAL_EXIT_REMOTE);
 }
 
-int
-vial_output_usage(VialCli *cli, const char *format, ...)
+int vial_output_usage(VialCli *cli, const char *format, ...)
 {
 	va_list args;
 	va_start(args, format);
@@ -66,16 +83,14 @@ vial_output_usage(VialCli *cli, const char *format, ...)
 	return VIAL_EXIT_USAGE;
 }
 
-int
-vial_output_fail_usage(VialCli *cli, GError *error)
+int vial_output_fail_usage(VialCli *cli, GError *error)
 {
 	int status = vial_output_usage(cli, "%s", error->message);
 	g_error_free(error);
 	return status;
 }
 
-void
-vial_output_note(VialCli *cli, const char *format, ...)
+void vial_output_note(VialCli *cli, const char *format, ...)
 {
 	if (cli->is_quiet)
 		return;
@@ -84,18 +99,16 @@ vial_output_note(VialCli *cli, const char *format, ...)
 	g_autofree char *sentence = g_strdup_vprintf(format, args);
 	va_end(args);
 	fflush(stdout);
-	fprintf(stderr, "%svial:%s %s\n", cli->has_color_err ? "\033[2m" : "", cli->has_color_err ? "\033[0m" : "", sentence);
+	print_sentence(cli, "2", sentence);
 }
 
-void
-vial_output_json(const json_t *json)
+void vial_output_json(const json_t *json)
 {
-	json_dumpf(json, stdout, JSON_INDENT(2) | JSON_ENCODE_ANY);
-	fputc('\n', stdout);
+	g_autofree char *text = vial_output_json_text(json, JSON_INDENT(2));
+	puts(text);
 }
 
-const char *
-vial_output_style(const VialCli *cli, const char *sgr)
+const char *vial_output_style(const VialCli *cli, const char *sgr)
 {
 	if (!cli->has_color_out)
 		return "";
@@ -103,8 +116,7 @@ vial_output_style(const VialCli *cli, const char *sgr)
 	return g_intern_string(sequence);
 }
 
-char *
-vial_output_bytes(gint64 size_bytes)
+char *vial_output_bytes(gint64 size_bytes)
 {
 	if (size_bytes < 1024)
 		return g_strdup_printf("%" G_GINT64_FORMAT " B", size_bytes);
@@ -115,8 +127,7 @@ vial_output_bytes(gint64 size_bytes)
 	return g_strdup_printf("%.*f %ciB", value < 10 ? 1 : 0, value, "KMGTP"[unit]);
 }
 
-char *
-vial_output_duration(gint64 seconds)
+char *vial_output_duration(gint64 seconds)
 {
 	if (seconds < 0)
 		seconds = 0;
@@ -131,15 +142,13 @@ vial_output_duration(gint64 seconds)
 	return g_strdup_printf("%" G_GINT64_FORMAT "d %dh", seconds / 86400, (int)(seconds % 86400 / 3600));
 }
 
-gint64
-vial_output_time(const char *rfc3339)
+gint64 vial_output_time(const char *rfc3339)
 {
 	g_autoptr(GDateTime) time = rfc3339 ? g_date_time_new_from_iso8601(rfc3339, NULL) : NULL;
 	return time ? g_date_time_to_unix(time) : -1;
 }
 
-char *
-vial_output_age(const char *rfc3339)
+char *vial_output_age(const char *rfc3339)
 {
 	gint64 then = vial_output_time(rfc3339);
 	if (then < 0)
@@ -147,8 +156,7 @@ vial_output_age(const char *rfc3339)
 	return vial_output_duration(g_get_real_time() / G_USEC_PER_SEC - then);
 }
 
-gboolean
-vial_output_write_all(int fd, const void *bytes, gsize size, GError **error)
+gboolean vial_output_write_all(int fd, const void *bytes, gsize size, GError **error)
 {
 	const char *at = bytes;
 	while (size > 0) {
@@ -173,8 +181,7 @@ vial_output_write_all(int fd, const void *bytes, gsize size, GError **error)
 	return TRUE;
 }
 
-void
-vial_sink_init(VialSink *sink, const VialCli *cli, int fd, gboolean raw)
+void vial_sink_init(VialSink *sink, const VialCli *cli, int fd, gboolean raw)
 {
 	memset(sink, 0, sizeof *sink);
 	sink->fd = fd;
@@ -183,8 +190,7 @@ vial_sink_init(VialSink *sink, const VialCli *cli, int fd, gboolean raw)
 	sink->last = '\n';
 }
 
-gboolean
-vial_sink_write(VialSink *sink, const char *bytes, gsize size, GError **error)
+gboolean vial_sink_write(VialSink *sink, const char *bytes, gsize size, GError **error)
 {
 	if (size == 0)
 		return TRUE;
@@ -198,8 +204,7 @@ vial_sink_write(VialSink *sink, const char *bytes, gsize size, GError **error)
 	return is_ok;
 }
 
-void
-vial_sink_end(VialSink *sink)
+void vial_sink_end(VialSink *sink)
 {
 	if (sink->is_raw)
 		return;

@@ -17,6 +17,8 @@ int vial_output_fail_usage(VialCli *cli, GError *error);
 int vial_output_usage(VialCli *cli, const char *format, ...) G_GNUC_PRINTF(2, 3);
 /* "vial: …" on stderr, unless --quiet. */
 void vial_output_note(VialCli *cli, const char *format, ...) G_GNUC_PRINTF(2, 3);
+/* JSON that a terminal may see; `flags` are jansson's. To be freed. */
+char *vial_output_json_text(const json_t *json, gsize flags);
 /* On stdout, indented, with a newline. */
 void vial_output_json(const json_t *json);
 
@@ -24,10 +26,10 @@ void vial_output_json(const json_t *json);
 const char *vial_output_style(const VialCli *cli, const char *sgr);
 
 /* --- values for humans; static or rotating buffers are avoided: free them --- */
-char *vial_output_bytes(gint64 size_bytes);     /* 12.3 MiB */
-char *vial_output_duration(gint64 seconds);     /* 2h 5m */
-char *vial_output_age(const char *rfc3339);     /* since then; "-" when it is no time */
-gint64 vial_output_time(const char *rfc3339);   /* seconds since 1970, -1 when it is no time */
+char *vial_output_bytes(gint64 size_bytes);   /* 12.3 MiB */
+char *vial_output_duration(gint64 seconds);   /* 2h 5m */
+char *vial_output_age(const char *rfc3339);   /* since then; "-" when it is no time */
+gint64 vial_output_time(const char *rfc3339); /* seconds since 1970, -1 when it is no time */
 
 /* --- bytes of a sandbox to one of our own file descriptors --- */
 typedef struct {

@@ -23,8 +23,7 @@ struct VialProgress {
 	gint64 started_us, item_started_us, drawn_us;
 };
 
-VialProgress *
-vial_progress_new(const VialCli *cli)
+VialProgress *vial_progress_new(const VialCli *cli)
 {
 	VialProgress *progress = g_new0(VialProgress, 1);
 	progress->is_shown = isatty(STDERR_FILENO) && !cli->is_quiet && !cli->is_json;
@@ -32,8 +31,7 @@ vial_progress_new(const VialCli *cli)
 	return progress;
 }
 
-void
-vial_progress_free(VialProgress *progress)
+void vial_progress_free(VialProgress *progress)
 {
 	if (!progress)
 		return;
@@ -42,8 +40,7 @@ vial_progress_free(VialProgress *progress)
 	g_free(progress);
 }
 
-void
-vial_progress_begin(VialProgress *progress, const char *name, gint64 size_bytes)
+void vial_progress_begin(VialProgress *progress, const char *name, gint64 size_bytes)
 {
 	g_free(progress->name);
 	progress->name = vial_sanitize_line(name);
@@ -52,14 +49,12 @@ vial_progress_begin(VialProgress *progress, const char *name, gint64 size_bytes)
 	progress->item_started_us = g_get_monotonic_time();
 }
 
-void
-vial_progress_size(VialProgress *progress, gint64 size_bytes)
+void vial_progress_size(VialProgress *progress, gint64 size_bytes)
 {
 	progress->size = size_bytes;
 }
 
-static void
-append_bar(GString *line, double share)
+static void append_bar(GString *line, double share)
 {
 	static const char *const eighths[] = { "", "▏", "▎", "▍", "▌", "▋", "▊", "▉" };
 	int filled = (int)(share * BAR_CELLS * 8);
@@ -72,8 +67,7 @@ append_bar(GString *line, double share)
 	g_string_append_printf(line, " %3d%%", (int)(share * 100));
 }
 
-static void
-append_name(GString *line, const char *name)
+static void append_name(GString *line, const char *name)
 {
 	glong length = g_utf8_strlen(name, -1);
 	if (length > NAME_CELLS) { /* the end of a path tells more than its beginning */
@@ -83,8 +77,7 @@ append_name(GString *line, const char *name)
 	g_string_append(line, name);
 }
 
-static void
-draw(VialProgress *progress, gint64 now_us)
+static void draw(VialProgress *progress, gint64 now_us)
 {
 	double seconds = MAX((double)(now_us - progress->item_started_us) / 1e6, 1e-3);
 	double rate = (double)progress->done / seconds;
@@ -112,8 +105,7 @@ draw(VialProgress *progress, gint64 now_us)
 	progress->drawn_us = now_us;
 }
 
-void
-vial_progress_add(VialProgress *progress, gsize bytes)
+void vial_progress_add(VialProgress *progress, gsize bytes)
 {
 	progress->done += (gint64)bytes;
 	progress->total += (gint64)bytes;
@@ -124,8 +116,7 @@ vial_progress_add(VialProgress *progress, gsize bytes)
 		draw(progress, now_us);
 }
 
-void
-vial_progress_hide(VialProgress *progress)
+void vial_progress_hide(VialProgress *progress)
 {
 	if (!progress->is_drawn)
 		return;
@@ -134,14 +125,12 @@ vial_progress_hide(VialProgress *progress)
 	progress->is_drawn = FALSE;
 }
 
-gint64
-vial_progress_total(const VialProgress *progress)
+gint64 vial_progress_total(const VialProgress *progress)
 {
 	return progress->total;
 }
 
-double
-vial_progress_seconds(const VialProgress *progress)
+double vial_progress_seconds(const VialProgress *progress)
 {
 	return (double)(g_get_monotonic_time() - progress->started_us) / 1e6;
 }

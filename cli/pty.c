@@ -18,7 +18,8 @@
 #include "cli/websocket.h"
 
 enum {
-	DEFAULT_ROWS = 24, DEFAULT_COLUMNS = 80, /* when there is no terminal to ask */
+	DEFAULT_ROWS = 24,
+	DEFAULT_COLUMNS = 80,          /* when there is no terminal to ask */
 	QUEUE_HIGH_BYTES = 256 * 1024, /* above it stdin is left alone until the network has caught up */
 	PING_AFTER_US = 20 * 1000 * 1000,
 	DEAD_AFTER_US = 60 * 1000 * 1000,
@@ -37,14 +38,12 @@ typedef struct {
 	gint64 pinged_us;
 } Session;
 
-static gboolean
-on_binary(const void *bytes, gsize size, gpointer data, GError **error)
+static gboolean on_binary(const void *bytes, gsize size, gpointer data, GError **error)
 {
 	return vial_output_write_all(STDOUT_FILENO, bytes, size, error);
 }
 
-static gboolean
-on_text(const char *text, gsize size, gpointer data, GError **error)
+static gboolean on_text(const char *text, gsize size, gpointer data, GError **error)
 {
 	Session *session = data;
 	g_autoptr(json_t) message = json_loadb(text, size, 0, NULL);
@@ -61,8 +60,7 @@ on_text(const char *text, gsize size, gpointer data, GError **error)
 	return TRUE;
 }
 
-static void
-send_size(Session *session)
+static void send_size(Session *session)
 {
 	int rows, columns;
 	if (!vial_terminal_size(&rows, &columns))
@@ -72,8 +70,7 @@ send_size(Session *session)
 }
 
 /* Watches typed bytes for Enter ~ . and sends the rest. "~~" after Enter is one "~". */
-static void
-send_typed(Session *session, const char *bytes, gsize size)
+static void send_typed(Session *session, const char *bytes, gsize size)
 {
 	g_autoptr(GByteArray) out = g_byte_array_sized_new((guint)size + 1);
 	for (gsize i = 0; i < size && !session->has_left; i++) {
@@ -98,8 +95,7 @@ send_typed(Session *session, const char *bytes, gsize size)
 		vial_websocket_send_binary(session->websocket, out->data, out->len);
 }
 
-static void
-read_input(Session *session)
+static void read_input(Session *session)
 {
 	char buffer[16 * 1024];
 	ssize_t size = read(STDIN_FILENO, buffer, sizeof buffer);
@@ -116,8 +112,7 @@ read_input(Session *session)
 	}
 }
 
-static gboolean
-keep_alive(Session *session, GError **error)
+static gboolean keep_alive(Session *session, GError **error)
 {
 	gint64 now_us = g_get_monotonic_time();
 	gint64 silent_us = now_us - vial_websocket_heard_us(session->websocket);
@@ -132,8 +127,7 @@ keep_alive(Session *session, GError **error)
 	return TRUE;
 }
 
-static gboolean
-step(Session *session, GError **error)
+static gboolean step(Session *session, GError **error)
 {
 	VialWebsocket *websocket = session->websocket;
 	gboolean wants_input = session->has_input && vial_websocket_queued_bytes(websocket) < QUEUE_HIGH_BYTES;
@@ -160,8 +154,7 @@ step(Session *session, GError **error)
 	return keep_alive(session, error) && vial_websocket_flush(websocket, error);
 }
 
-static void
-say_goodbye(Session *session)
+static void say_goodbye(Session *session)
 {
 	gint64 until_us = g_get_monotonic_time() + GOODBYE_US;
 	vial_websocket_close(session->websocket);
@@ -173,8 +166,7 @@ say_goodbye(Session *session)
 	}
 }
 
-static int
-finish(Session *session, GError *error)
+static int finish(Session *session, GError *error)
 {
 	vial_terminal_restore();
 	if (session->has_exit) {
@@ -192,12 +184,11 @@ finish(Session *session, GError *error)
 		vial_output_note(session->cli, "left the terminal");
 		return VIAL_EXIT_INTERRUPTED;
 	}
-	return vial_output_fail_remote(session->cli, g_error_new(VIAL_HTTP_ERROR, VIAL_HTTP_FAILED,
-	                               "the terminal was closed before its command ended"));
+	return vial_output_fail_remote(session->cli,
+	                               g_error_new(VIAL_HTTP_ERROR, VIAL_HTTP_FAILED, "the terminal was closed before its command ended"));
 }
 
-static char *
-session_path(const char *sandbox_id, const VialPtyOptions *options)
+static char *session_path(const char *sandbox_id, const VialPtyOptions *options)
 {
 	int rows = DEFAULT_ROWS, columns = DEFAULT_COLUMNS;
 	vial_terminal_size(&rows, &columns);
@@ -214,8 +205,7 @@ session_path(const char *sandbox_id, const VialPtyOptions *options)
 	return g_string_free(path, FALSE);
 }
 
-int
-vial_pty_run(VialCli *cli, const char *sandbox_id, const VialPtyOptions *options)
+int vial_pty_run(VialCli *cli, const char *sandbox_id, const VialPtyOptions *options)
 {
 	static const VialWebsocketHandlers handlers = { .on_binary = on_binary, .on_text = on_text };
 	Session session = { .cli = cli, .has_input = TRUE, .escape = '\r' };

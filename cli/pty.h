@@ -5,7 +5,7 @@
 #include "cli/cli.h"
 
 typedef struct {
-	const char *cmd; /* a shell line; NULL: the user's shell */
+	const char *cmd;        /* a shell line; NULL: the user's shell */
 	const char *cwd, *user; /* NULL: the sandbox's default */
 } VialPtyOptions;
 

@@ -18,8 +18,7 @@ enum { TEXT, ESCAPE, CSI, STRING, STRING_ESCAPE, UTF8_1, UTF8_2, UTF8_3 };
 #define REPLACEMENT "\xef\xbf\xbd" /* U+FFFD */
 
 /* A colour is digits, ';' and ':' before 'm'; and 8 (conceal) hides text, unless it is an argument of 38, 48 or 58. */
-static gboolean
-is_harmless_color(const char *parameters)
+static gboolean is_harmless_color(const char *parameters)
 {
 	if (strspn(parameters, "0123456789;:") != strlen(parameters))
 		return FALSE;
@@ -37,8 +36,7 @@ is_harmless_color(const char *parameters)
 	return TRUE;
 }
 
-static void
-end_csi(VialSanitizer *s, char final, GString *out)
+static void end_csi(VialSanitizer *s, char final, GString *out)
 {
 	s->state = TEXT;
 	if (final != 'm' || s->drops_color || s->sequence_size >= VIAL_SANITIZE_SEQUENCE_MAX)
@@ -50,22 +48,19 @@ end_csi(VialSanitizer *s, char final, GString *out)
 	s->has_color = s->sequence_size > 0 && strcmp(s->sequence, "0") != 0;
 }
 
-static void
-begin(VialSanitizer *s, int state)
+static void begin(VialSanitizer *s, int state)
 {
 	s->state = state;
 	s->sequence_size = 0;
 }
 
-static void
-begin_character(VialSanitizer *s, unsigned char lead)
+static void begin_character(VialSanitizer *s, unsigned char lead)
 {
 	begin(s, lead < 0xe0 ? UTF8_1 : lead < 0xf0 ? UTF8_2 : UTF8_3);
 	s->sequence[s->sequence_size++] = (char)lead;
 }
 
-static void
-take_text(VialSanitizer *s, unsigned char byte, GString *out)
+static void take_text(VialSanitizer *s, unsigned char byte, GString *out)
 {
 	if (byte == 0x1b)
 		begin(s, ESCAPE);
@@ -81,8 +76,7 @@ take_text(VialSanitizer *s, unsigned char byte, GString *out)
 		g_string_append_c(out, (char)byte);
 }
 
-static void
-take_escape(VialSanitizer *s, unsigned char byte)
+static void take_escape(VialSanitizer *s, unsigned char byte)
 {
 	if (byte == '[')
 		begin(s, CSI);
@@ -94,8 +88,7 @@ take_escape(VialSanitizer *s, unsigned char byte)
 		s->state = TEXT;
 }
 
-static void
-take_csi(VialSanitizer *s, unsigned char byte, GString *out)
+static void take_csi(VialSanitizer *s, unsigned char byte, GString *out)
 {
 	if (byte == 0x1b)
 		begin(s, ESCAPE);
@@ -107,8 +100,7 @@ take_csi(VialSanitizer *s, unsigned char byte, GString *out)
 		s->sequence[s->sequence_size++] = (char)byte;
 }
 
-static void
-take_character(VialSanitizer *s, unsigned char byte, GString *out)
+static void take_character(VialSanitizer *s, unsigned char byte, GString *out)
 {
 	if (byte < 0x80 || byte > 0xbf) { /* cut short */
 		s->state = TEXT;
@@ -130,8 +122,7 @@ take_character(VialSanitizer *s, unsigned char byte, GString *out)
 		g_string_append(out, REPLACEMENT);
 }
 
-static void
-take(VialSanitizer *s, unsigned char byte, GString *out)
+static void take(VialSanitizer *s, unsigned char byte, GString *out)
 {
 	switch (s->state) {
 	case TEXT:
@@ -160,15 +151,13 @@ take(VialSanitizer *s, unsigned char byte, GString *out)
 	}
 }
 
-void
-vial_sanitize(VialSanitizer *sanitizer, const char *bytes, gsize size, GString *out)
+void vial_sanitize(VialSanitizer *sanitizer, const char *bytes, gsize size, GString *out)
 {
 	for (gsize i = 0; i < size; i++)
 		take(sanitizer, (unsigned char)bytes[i], out);
 }
 
-void
-vial_sanitize_end(VialSanitizer *sanitizer, GString *out)
+void vial_sanitize_end(VialSanitizer *sanitizer, GString *out)
 {
 	if (sanitizer->state >= UTF8_1)
 		g_string_append(out, REPLACEMENT);
@@ -178,8 +167,7 @@ vial_sanitize_end(VialSanitizer *sanitizer, GString *out)
 	sanitizer->has_color = FALSE;
 }
 
-char *
-vial_sanitize_line(const char *text)
+char *vial_sanitize_line(const char *text)
 {
 	g_autofree char *valid = g_utf8_make_valid(text, -1);
 	GString *out = g_string_new(NULL);

@@ -14,8 +14,7 @@ struct VialSse {
 	gboolean had_cr; /* an LF that follows belongs to the line just ended */
 };
 
-VialSse *
-vial_sse_new(VialSseFunc func, gpointer user)
+VialSse *vial_sse_new(VialSseFunc func, gpointer user)
 {
 	VialSse *sse = g_new0(VialSse, 1);
 	sse->func = func;
@@ -26,8 +25,7 @@ vial_sse_new(VialSseFunc func, gpointer user)
 	return sse;
 }
 
-void
-vial_sse_free(VialSse *sse)
+void vial_sse_free(VialSse *sse)
 {
 	if (!sse)
 		return;
@@ -37,8 +35,7 @@ vial_sse_free(VialSse *sse)
 	g_free(sse);
 }
 
-static gboolean
-dispatch(VialSse *sse, GError **error)
+static gboolean dispatch(VialSse *sse, GError **error)
 {
 	gboolean is_ok = TRUE;
 	if (sse->has_data)
@@ -49,8 +46,7 @@ dispatch(VialSse *sse, GError **error)
 	return is_ok;
 }
 
-static void
-take_field(VialSse *sse)
+static void take_field(VialSse *sse)
 {
 	char *colon = memchr(sse->line->str, ':', sse->line->len);
 	gsize name_size = colon ? (gsize)(colon - sse->line->str) : sse->line->len;
@@ -69,8 +65,7 @@ take_field(VialSse *sse)
 	} /* a comment (no name), id and retry mean nothing to us */
 }
 
-static gboolean
-take_line(VialSse *sse, GError **error)
+static gboolean take_line(VialSse *sse, GError **error)
 {
 	gboolean is_ok = TRUE;
 	if (sse->line->len == 0)
@@ -81,8 +76,7 @@ take_line(VialSse *sse, GError **error)
 	return is_ok;
 }
 
-gboolean
-vial_sse_feed(VialSse *sse, const void *bytes, gsize size, GError **error)
+gboolean vial_sse_feed(VialSse *sse, const void *bytes, gsize size, GError **error)
 {
 	const char *at = bytes, *end = at + size;
 	while (at < end) {

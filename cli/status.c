@@ -3,8 +3,7 @@
 
 #include <glib.h>
 
-const char *
-vial_status_style(const char *status)
+const char *vial_status_style(const char *status)
 {
 	if (g_strcmp0(status, "running") == 0)
 		return "32";

@@ -16,16 +16,14 @@ enum {
 	HINT_AFTER_MS = 3000,
 };
 
-static gboolean
-fail_interrupted(GError **error)
+static gboolean fail_interrupted(GError **error)
 {
 	g_set_error_literal(error, VIAL_HTTP_ERROR, VIAL_HTTP_INTERRUPTED, "interrupted");
 	return FALSE;
 }
 
 /* A script's stdin is often a pipe that nobody ever closes: say what we are waiting for. */
-static gboolean
-wait_for_first_byte(VialCli *cli, GError **error)
+static gboolean wait_for_first_byte(VialCli *cli, GError **error)
 {
 	struct pollfd wait[] = { { .fd = STDIN_FILENO, .events = POLLIN }, { .fd = vial_interrupt_fd(), .events = POLLIN } };
 	if (poll(wait, 2, HINT_AFTER_MS) == 0) {
@@ -37,8 +35,7 @@ wait_for_first_byte(VialCli *cli, GError **error)
 }
 
 /* Up to the inline limit and one byte more, by which the caller sees that there is more. */
-static gboolean
-read_start(GByteArray *start, gboolean *out_ended, GError **error)
+static gboolean read_start(GByteArray *start, gboolean *out_ended, GError **error)
 {
 	char buffer[64 * 1024];
 	*out_ended = FALSE;
@@ -59,8 +56,7 @@ read_start(GByteArray *start, gboolean *out_ended, GError **error)
 }
 
 /* The command of `body`, behind a shell that opens the file as stdin, removes its name and becomes the command. */
-static void
-redirect(json_t *body, const char *file)
+static void redirect(json_t *body, const char *file)
 {
 	static const char script[] = "exec <\"$0\" || exit 125; rm -f -- \"$0\"; exec \"$@\"";
 	json_t *argv = json_pack("[ssss]", "/bin/sh", "-c", script, file);
@@ -83,8 +79,7 @@ typedef struct {
 	VialProgress *progress;
 } Upload;
 
-static gssize
-on_read(void *buffer, gsize size, gpointer data, GError **error)
+static gssize on_read(void *buffer, gsize size, gpointer data, GError **error)
 {
 	Upload *upload = data;
 	gsize ready = MIN(size, upload->start->len - upload->sent);
@@ -106,8 +101,7 @@ on_read(void *buffer, gsize size, gpointer data, GError **error)
 	return got;
 }
 
-static gboolean
-upload(VialCli *cli, const char *sandbox_id, const char *user, const GByteArray *start, const char *file, GError **error)
+static gboolean upload(VialCli *cli, const char *sandbox_id, const char *user, const GByteArray *start, const char *file, GError **error)
 {
 	g_autoptr(VialProgress) progress = vial_progress_new(cli);
 	Upload flow = { .start = start, .progress = progress };
@@ -119,8 +113,7 @@ upload(VialCli *cli, const char *sandbox_id, const char *user, const GByteArray 
 	return vial_http_perform(cli->http, &request, error);
 }
 
-gboolean
-vial_stdin_attach(VialCli *cli, const char *sandbox_id, const char *user, json_t *body, GError **error)
+gboolean vial_stdin_attach(VialCli *cli, const char *sandbox_id, const char *user, json_t *body, GError **error)
 {
 	g_autoptr(GByteArray) start = g_byte_array_new();
 	gboolean has_ended = FALSE;

@@ -12,8 +12,7 @@ typedef struct {
 	VialSse *sse;
 } Stream;
 
-static gboolean
-on_event(const char *event, const char *data, gsize size, gpointer user, GError **error)
+static gboolean on_event(const char *event, const char *data, gsize size, gpointer user, GError **error)
 {
 	Stream *stream = user;
 	g_autoptr(json_t) json = json_loadb(data, size, JSON_DECODE_ANY | JSON_ALLOW_NUL, NULL);
@@ -24,31 +23,32 @@ on_event(const char *event, const char *data, gsize size, gpointer user, GError 
 	return stream->func(event, json, stream->user, error);
 }
 
-static gboolean
-on_data(const void *bytes, gsize size, gpointer user, GError **error)
+static gboolean on_data(const void *bytes, gsize size, gpointer user, GError **error)
 {
 	return vial_sse_feed(((Stream *)user)->sse, bytes, size, error);
 }
 
-gboolean
-vial_stream_perform(VialCli *cli, const char *method, const char *path, json_t *body, VialStreamFunc func, gpointer user,
-                    GError **error)
+gboolean vial_stream_perform(VialCli *cli, const char *method, const char *path, json_t *body, VialStreamFunc func, gpointer user, GError **error)
 {
 	Stream stream = { .func = func, .user = user };
 	g_autoptr(VialSse) sse = stream.sse = vial_sse_new(on_event, &stream);
 	char *text = body ? json_dumps(body, JSON_COMPACT) : NULL;
 	json_decref(body);
 	g_auto(VialHttpRequest) request = {
-		.method = method, .path = path, .body = text, .body_size = text ? strlen(text) : 0,
-		.on_data = on_data, .data = &stream, .accept = "text/event-stream",
+		.method = method,
+		.path = path,
+		.body = text,
+		.body_size = text ? strlen(text) : 0,
+		.on_data = on_data,
+		.data = &stream,
+		.accept = "text/event-stream",
 	};
 	gboolean is_ok = vial_http_perform(cli->http, &request, error);
 	free(text);
 	return is_ok;
 }
 
-gboolean
-vial_stream_write_chunk(VialSink *sink, const json_t *data, GError **error)
+gboolean vial_stream_write_chunk(VialSink *sink, const json_t *data, GError **error)
 {
 	const json_t *text = json_object_get(data, "chunk");
 	if (json_is_string(text))

@@ -11,8 +11,7 @@
 typedef gboolean (*VialStreamFunc)(const char *event, json_t *data, gpointer user, GError **error);
 
 /* Returns when the stream has ended. `body` is consumed, NULL for none. */
-gboolean vial_stream_perform(VialCli *cli, const char *method, const char *path, json_t *body, VialStreamFunc func,
-                             gpointer user, GError **error);
+gboolean vial_stream_perform(VialCli *cli, const char *method, const char *path, json_t *body, VialStreamFunc func, gpointer user, GError **error);
 
 /* Writes an event's bytes: `chunk` is text, `chunk_base64` what is not valid UTF-8. */
 gboolean vial_stream_write_chunk(VialSink *sink, const json_t *data, GError **error);

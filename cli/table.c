@@ -18,14 +18,12 @@ struct VialTable {
 	GArray *cells;
 };
 
-static void
-cell_clear(gpointer data)
+static void cell_clear(gpointer data)
 {
 	g_free(((Cell *)data)->text);
 }
 
-VialTable *
-vial_table_new(const char *headers)
+VialTable *vial_table_new(const char *headers)
 {
 	VialTable *table = g_new0(VialTable, 1);
 	table->headers = g_strsplit(headers, " ", -1);
@@ -35,8 +33,7 @@ vial_table_new(const char *headers)
 	return table;
 }
 
-void
-vial_table_free(VialTable *table)
+void vial_table_free(VialTable *table)
 {
 	if (!table)
 		return;
@@ -45,37 +42,32 @@ vial_table_free(VialTable *table)
 	g_free(table);
 }
 
-void
-vial_table_add(VialTable *table, const char *text)
+void vial_table_add(VialTable *table, const char *text)
 {
 	Cell cell = { .text = text && *text ? vial_sanitize_line(text) : g_strdup("-") };
 	g_array_append_val(table->cells, cell);
 }
 
-void
-vial_table_add_take(VialTable *table, char *text)
+void vial_table_add_take(VialTable *table, char *text)
 {
 	vial_table_add(table, text);
 	g_free(text);
 }
 
-void
-vial_table_style(VialTable *table, const char *sgr)
+void vial_table_style(VialTable *table, const char *sgr)
 {
 	if (table->cells->len)
 		g_array_index(table->cells, Cell, table->cells->len - 1).sgr = sgr;
 }
 
-static int
-char_width(gunichar c)
+static int char_width(gunichar c)
 {
 	if (g_unichar_iszerowidth(c))
 		return 0;
 	return g_unichar_iswide(c) ? 2 : 1;
 }
 
-int
-vial_text_width(const char *text)
+int vial_text_width(const char *text)
 {
 	int width = 0;
 	for (; *text; text = g_utf8_next_char(text))
@@ -83,21 +75,18 @@ vial_text_width(const char *text)
 	return width;
 }
 
-static gboolean
-is_right(const VialTable *table, guint column)
+static gboolean is_right(const VialTable *table, guint column)
 {
 	return table->headers[column][0] == '>';
 }
 
-static const char *
-header(const VialTable *table, guint column)
+static const char *header(const VialTable *table, guint column)
 {
 	return table->headers[column] + (is_right(table, column) ? 1 : 0);
 }
 
 /* Appends `text` cut to `room` cells, the last being "…" when something was lost. Returns the cells used. */
-static int
-append_cut(GString *out, const char *text, int room)
+static int append_cut(GString *out, const char *text, int room)
 {
 	int width = vial_text_width(text), used = 0;
 	if (width <= room) {
@@ -116,9 +105,7 @@ append_cut(GString *out, const char *text, int room)
 	return used;
 }
 
-static void
-append_row(const VialTable *table, const int *widths, guint first_cell, gboolean is_header, int limit, gboolean has_color,
-           GString *out)
+static void append_row(const VialTable *table, const int *widths, guint first_cell, gboolean is_header, int limit, gboolean has_color, GString *out)
 {
 	int column_start = 0;
 	for (guint i = 0; i < table->columns; i++) {
@@ -145,8 +132,7 @@ append_row(const VialTable *table, const int *widths, guint first_cell, gboolean
 	g_string_append_c(out, '\n');
 }
 
-char *
-vial_table_render(const VialTable *table, int width, gboolean has_color)
+char *vial_table_render(const VialTable *table, int width, gboolean has_color)
 {
 	g_autofree int *widths = g_new0(int, table->columns);
 	for (guint i = 0; i < table->columns; i++)
@@ -162,8 +148,7 @@ vial_table_render(const VialTable *table, int width, gboolean has_color)
 	return g_string_free(out, FALSE);
 }
 
-void
-vial_table_print(const VialTable *table, gboolean has_color)
+void vial_table_print(const VialTable *table, gboolean has_color)
 {
 	int rows = 0, columns = 0;
 	if (!isatty(STDOUT_FILENO) || !vial_terminal_size(&rows, &columns))

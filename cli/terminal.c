@@ -15,8 +15,7 @@ static struct termios normal_mode;
 static volatile sig_atomic_t is_guarded, has_resized;
 static int resize_pipe[2] = { -1, -1 };
 
-gboolean
-vial_terminal_size(int *out_rows, int *out_columns)
+gboolean vial_terminal_size(int *out_rows, int *out_columns)
 {
 	static const int fds[] = { STDOUT_FILENO, STDIN_FILENO, STDERR_FILENO };
 	for (gsize i = 0; i < G_N_ELEMENTS(fds); i++) {
@@ -30,8 +29,7 @@ vial_terminal_size(int *out_rows, int *out_columns)
 	return FALSE;
 }
 
-void
-vial_terminal_restore(void)
+void vial_terminal_restore(void)
 {
 	if (!is_guarded)
 		return;
@@ -39,8 +37,7 @@ vial_terminal_restore(void)
 	tcsetattr(STDIN_FILENO, TCSADRAIN, &normal_mode);
 }
 
-static void
-on_crash(int signal_number)
+static void on_crash(int signal_number)
 {
 	vial_terminal_restore();
 	signal(signal_number, SIG_DFL);
@@ -48,8 +45,7 @@ on_crash(int signal_number)
 }
 
 /* `kill -TSTP`: leave the terminal usable while stopped, take it again afterwards. */
-static void
-on_stop(int signal_number)
+static void on_stop(int signal_number)
 {
 	int saved = errno;
 	struct termios special_mode;
@@ -63,8 +59,7 @@ on_stop(int signal_number)
 	errno = saved;
 }
 
-static void
-on_resize(int signal_number)
+static void on_resize(int signal_number)
 {
 	int saved = errno;
 	has_resized = 1;
@@ -73,15 +68,13 @@ on_resize(int signal_number)
 	errno = saved;
 }
 
-static void
-handle(int signal_number, void (*handler)(int), int flags)
+static void handle(int signal_number, void (*handler)(int), int flags)
 {
 	struct sigaction action = { .sa_handler = handler, .sa_flags = flags };
 	sigaction(signal_number, &action, NULL);
 }
 
-gboolean
-vial_terminal_guard(void)
+gboolean vial_terminal_guard(void)
 {
 	if (is_guarded)
 		return TRUE;
@@ -100,8 +93,7 @@ vial_terminal_guard(void)
 	return TRUE;
 }
 
-gboolean
-vial_terminal_raw(void)
+gboolean vial_terminal_raw(void)
 {
 	if (!vial_terminal_guard())
 		return FALSE;
@@ -110,8 +102,7 @@ vial_terminal_raw(void)
 	return tcsetattr(STDIN_FILENO, TCSADRAIN, &raw_mode) == 0;
 }
 
-int
-vial_terminal_resize_fd(void)
+int vial_terminal_resize_fd(void)
 {
 	if (resize_pipe[0] < 0 && g_unix_open_pipe(resize_pipe, FD_CLOEXEC, NULL)) {
 		g_unix_set_fd_nonblocking(resize_pipe[0], TRUE, NULL);
@@ -121,8 +112,7 @@ vial_terminal_resize_fd(void)
 	return resize_pipe[0];
 }
 
-gboolean
-vial_terminal_take_resize(void)
+gboolean vial_terminal_take_resize(void)
 {
 	char bytes[64];
 	while (read(resize_pipe[0], bytes, sizeof bytes) > 0)
@@ -132,8 +122,7 @@ vial_terminal_take_resize(void)
 	return resized;
 }
 
-void
-vial_terminal_reset_modes(void)
+void vial_terminal_reset_modes(void)
 {
 	static const char modes[] = "\033[?1049l\033[?25h\033[?1000l\033[?1002l\033[?1003l\033[?1006l\033[?2004l\033[?1l\033>\033[0m";
 	if (isatty(STDOUT_FILENO) && write(STDOUT_FILENO, modes, sizeof modes - 1) < 0) { /* nothing more can be done */

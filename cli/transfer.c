@@ -17,10 +17,10 @@ typedef struct {
 	int fd;
 	gint64 left; /* to send; -1: until the end */
 	const char *name;
+	VialSink *sink; /* instead of fd */
 } Flow;
 
-static gboolean
-fail_errno(GError **error, const char *name, const char *doing)
+static gboolean fail_errno(GError **error, const char *name, const char *doing)
 {
 	int saved = errno;
 	g_autofree char *clean = vial_sanitize_line(name);
@@ -28,8 +28,7 @@ fail_errno(GError **error, const char *name, const char *doing)
 	return FALSE;
 }
 
-static char *
-fs_path(const VialTransfer *transfer, const char *route, const char *remote, int mode)
+static char *fs_path(const VialTransfer *transfer, const char *route, const char *remote, int mode)
 {
 	g_autofree char *path = vial_api_path("/sandboxes/%s/fs", transfer->sandbox_id);
 	GString *full = g_string_new(path);
@@ -44,8 +43,7 @@ fs_path(const VialTransfer *transfer, const char *route, const char *remote, int
 	return g_string_free(full, FALSE);
 }
 
-json_t *
-vial_transfer_stat(const VialTransfer *transfer, const char *remote, GError **error)
+json_t *vial_transfer_stat(const VialTransfer *transfer, const char *remote, GError **error)
 {
 	g_autofree char *path = fs_path(transfer, "/stat", remote, -1);
 	json_t *entry = NULL;
@@ -54,8 +52,7 @@ vial_transfer_stat(const VialTransfer *transfer, const char *remote, GError **er
 
 /* --- up --- */
 
-static gssize
-on_read(void *buffer, gsize size, gpointer data, GError **error)
+static gssize on_read(void *buffer, gsize size, gpointer data, GError **error)
 {
 	Flow *flow = data;
 	if (flow->left >= 0)
@@ -80,14 +77,16 @@ on_read(void *buffer, gsize size, gpointer data, GError **error)
 	return got;
 }
 
-gboolean
-vial_transfer_upload(const VialTransfer *transfer, int fd, gint64 size_bytes, int mode, const char *name, const char *remote,
-                     GError **error)
+gboolean vial_transfer_upload(const VialTransfer *transfer, int fd, gint64 size_bytes, int mode, const char *name, const char *remote, GError **error)
 {
 	Flow flow = { .transfer = transfer, .fd = fd, .left = size_bytes, .name = name };
 	g_autofree char *path = fs_path(transfer, "", remote, mode);
 	g_auto(VialHttpRequest) request = {
-		.method = "PUT", .path = path, .on_read = on_read, .upload_size = size_bytes, .data = &flow,
+		.method = "PUT",
+		.path = path,
+		.on_read = on_read,
+		.upload_size = size_bytes,
+		.data = &flow,
 	};
 	vial_progress_begin(transfer->progress, name, size_bytes);
 	return vial_http_perform(transfer->cli->http, &request, error);
@@ -95,37 +94,47 @@ vial_transfer_upload(const VialTransfer *transfer, int fd, gint64 size_bytes, in
 
 /* --- down --- */
 
-static gboolean
-on_data(const void *bytes, gsize size, gpointer data, GError **error)
+static gboolean on_data(const void *bytes, gsize size, gpointer data, GError **error)
 {
 	Flow *flow = data;
 	vial_progress_add(flow->transfer->progress, size);
-	return vial_output_write_all(flow->fd, bytes, size, error);
+	return flow->sink ? vial_sink_write(flow->sink, bytes, size, error) : vial_output_write_all(flow->fd, bytes, size, error);
 }
 
-gboolean
-vial_transfer_download(const VialTransfer *transfer, const char *remote, gint64 size_bytes, int fd, GError **error)
+static gboolean fetch(const VialTransfer *transfer, const char *remote, gint64 size_bytes, int fd, VialSink *sink, GError **error)
 {
-	Flow flow = { .transfer = transfer, .fd = fd };
+	Flow flow = { .transfer = transfer, .fd = fd, .sink = sink };
 	g_autofree char *path = fs_path(transfer, "", remote, -1);
 	g_auto(VialHttpRequest) request = {
-		.method = "GET", .path = path, .on_data = on_data, .data = &flow, .accept = "application/octet-stream, */*",
+		.method = "GET",
+		.path = path,
+		.on_data = on_data,
+		.data = &flow,
+		.accept = "application/octet-stream, */*",
 	};
 	vial_progress_begin(transfer->progress, remote, size_bytes);
 	return vial_http_perform(transfer->cli->http, &request, error);
 }
 
-static mode_t
-current_umask(void)
+gboolean vial_transfer_download(const VialTransfer *transfer, const char *remote, gint64 size_bytes, int fd, GError **error)
+{
+	return fetch(transfer, remote, size_bytes, fd, NULL, error);
+}
+
+gboolean vial_transfer_show(const VialTransfer *transfer, const char *remote, gint64 size_bytes, VialSink *sink, GError **error)
+{
+	return fetch(transfer, remote, size_bytes, -1, sink, error);
+}
+
+static mode_t current_umask(void)
 {
 	mode_t mask = umask(022);
 	umask(mask);
 	return mask;
 }
 
-gboolean
-vial_transfer_download_file(const VialTransfer *transfer, const char *remote, gint64 size_bytes, int dir_fd, const char *name,
-                            int mode, GError **error)
+gboolean vial_transfer_download_file(const VialTransfer *transfer, const char *remote, gint64 size_bytes, int dir_fd, const char *name, int mode,
+                                     GError **error)
 {
 	/* Replacing by rename would turn a directory of that name into an error late, after the transfer: look first. */
 	struct stat existing;
@@ -150,14 +159,12 @@ vial_transfer_download_file(const VialTransfer *transfer, const char *remote, gi
 
 /* --- names --- */
 
-gboolean
-vial_transfer_is_safe_name(const char *name)
+gboolean vial_transfer_is_safe_name(const char *name)
 {
 	return name && *name && !strchr(name, '/') && strcmp(name, ".") != 0 && strcmp(name, "..") != 0;
 }
 
-int
-vial_transfer_open_below(int root_fd, const char *relative, GError **error)
+int vial_transfer_open_below(int root_fd, const char *relative, GError **error)
 {
 	int fd = fcntl(root_fd, F_DUPFD_CLOEXEC, 0);
 	g_auto(GStrv) parts = g_strsplit(relative, "/", -1);

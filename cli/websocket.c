@@ -27,16 +27,14 @@ struct VialWebsocket {
 	gint64 heard_us;
 };
 
-static gboolean
-fail_curl(VialWebsocket *websocket, CURLcode code, GError **error)
+static gboolean fail_curl(VialWebsocket *websocket, CURLcode code, GError **error)
 {
 	g_propagate_error(error, vial_http_error_from_curl(websocket->http, code, NULL));
 	return FALSE;
 }
 
 /* Waits for the socket, Ctrl-C or the deadline. */
-static gboolean
-wait_ready(VialWebsocket *websocket, short events, gint64 deadline_us, GError **error)
+static gboolean wait_ready(VialWebsocket *websocket, short events, gint64 deadline_us, GError **error)
 {
 	for (;;) {
 		gint64 left_ms = (deadline_us - g_get_monotonic_time()) / 1000;
@@ -55,8 +53,7 @@ wait_ready(VialWebsocket *websocket, short events, gint64 deadline_us, GError **
 
 /* --- the upgrade ---------------------------------------------------------------------------------------------------- */
 
-static gboolean
-send_all(VialWebsocket *websocket, const char *bytes, gsize size, gint64 deadline_us, GError **error)
+static gboolean send_all(VialWebsocket *websocket, const char *bytes, gsize size, gint64 deadline_us, GError **error)
 {
 	while (size > 0) {
 		size_t sent = 0;
@@ -75,8 +72,7 @@ send_all(VialWebsocket *websocket, const char *bytes, gsize size, gint64 deadlin
 }
 
 /* Appends at least one byte to `into`; at the end of the stream *out_ended is set. */
-static gboolean
-receive_some(VialWebsocket *websocket, GByteArray *into, gint64 deadline_us, gboolean *out_ended, GError **error)
+static gboolean receive_some(VialWebsocket *websocket, GByteArray *into, gint64 deadline_us, gboolean *out_ended, GError **error)
 {
 	char buffer[4096];
 	for (;;) {
@@ -96,8 +92,7 @@ receive_some(VialWebsocket *websocket, GByteArray *into, gint64 deadline_us, gbo
 }
 
 /* The value of a header, trimmed, or NULL. Free it. */
-static char *
-header_value(char **lines, const char *name)
+static char *header_value(char **lines, const char *name)
 {
 	gsize length = strlen(name);
 	for (; *lines; lines++)
@@ -106,8 +101,7 @@ header_value(char **lines, const char *name)
 	return NULL;
 }
 
-static char *
-accept_for(const char *key)
+static char *accept_for(const char *key)
 {
 	g_autofree char *text = g_strconcat(key, WEBSOCKET_GUID, NULL);
 	guint8 digest[20];
@@ -119,8 +113,7 @@ accept_for(const char *key)
 }
 
 /* Not upgraded: an ordinary answer, whose body says why. */
-static gboolean
-fail_refused(VialWebsocket *websocket, long status, char **lines, GByteArray *body, gint64 deadline_us, GError **error)
+static gboolean fail_refused(VialWebsocket *websocket, long status, char **lines, GByteArray *body, gint64 deadline_us, GError **error)
 {
 	g_autofree char *length = header_value(lines, "Content-Length");
 	guint64 wanted = MIN(length ? g_ascii_strtoull(length, NULL, 10) : 0, (guint64)HEAD_MAX_BYTES);
@@ -132,8 +125,7 @@ fail_refused(VialWebsocket *websocket, long status, char **lines, GByteArray *bo
 	return FALSE;
 }
 
-static gboolean
-check_answer(VialWebsocket *websocket, const char *head, const char *key, gint64 deadline_us, GError **error)
+static gboolean check_answer(VialWebsocket *websocket, const char *head, const char *key, gint64 deadline_us, GError **error)
 {
 	g_auto(GStrv) lines = g_strsplit(head, "\r\n", -1);
 	long status = 0;
@@ -153,8 +145,7 @@ check_answer(VialWebsocket *websocket, const char *head, const char *key, gint64
 	return TRUE;
 }
 
-static char *
-request_head(VialWebsocket *websocket, const char *path, const char *key)
+static char *request_head(VialWebsocket *websocket, const char *path, const char *key)
 {
 	g_autoptr(GUri) uri = g_uri_parse(vial_http_base_url(websocket->http), G_URI_FLAGS_NONE, NULL);
 	const char *host = g_uri_get_host(uri);
@@ -163,16 +154,17 @@ request_head(VialWebsocket *websocket, const char *path, const char *key)
 	g_string_append_printf(head, "GET %s HTTP/1.1\r\nHost: %s%s%s", path, open, host, close);
 	if (g_uri_get_port(uri) > 0)
 		g_string_append_printf(head, ":%d", g_uri_get_port(uri));
-	g_string_append_printf(head, "\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\n"
-	                             "Sec-WebSocket-Key: %s\r\nUser-Agent: vial/" VIAL_VERSION "\r\n", key);
+	g_string_append_printf(head,
+	                       "\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\n"
+	                       "Sec-WebSocket-Key: %s\r\nUser-Agent: vial/" VIAL_VERSION "\r\n",
+	                       key);
 	if (vial_http_key(websocket->http))
 		g_string_append_printf(head, "Authorization: Bearer %s\r\n", vial_http_key(websocket->http));
 	g_string_append(head, "\r\n");
 	return g_string_free(head, FALSE);
 }
 
-static gboolean
-upgrade(VialWebsocket *websocket, const char *path, GError **error)
+static gboolean upgrade(VialWebsocket *websocket, const char *path, GError **error)
 {
 	gint64 deadline_us = g_get_monotonic_time() + UPGRADE_TIMEOUT_MS * G_GINT64_CONSTANT(1000);
 	guint8 nonce[16];
@@ -200,8 +192,7 @@ upgrade(VialWebsocket *websocket, const char *path, GError **error)
 
 /* --- wslay's callbacks ---------------------------------------------------------------------------------------------- */
 
-static ssize_t
-on_receive(wslay_event_context_ptr wslay, uint8_t *buffer, size_t length, int flags, void *data)
+static ssize_t on_receive(wslay_event_context_ptr wslay, uint8_t *buffer, size_t length, int flags, void *data)
 {
 	VialWebsocket *websocket = data;
 	if (websocket->error) { /* a handler refused: read no further */
@@ -229,8 +220,7 @@ on_receive(wslay_event_context_ptr wslay, uint8_t *buffer, size_t length, int fl
 	return (ssize_t)size;
 }
 
-static ssize_t
-on_send(wslay_event_context_ptr wslay, const uint8_t *bytes, size_t length, int flags, void *data)
+static ssize_t on_send(wslay_event_context_ptr wslay, const uint8_t *bytes, size_t length, int flags, void *data)
 {
 	VialWebsocket *websocket = data;
 	size_t size = 0;
@@ -247,14 +237,12 @@ on_send(wslay_event_context_ptr wslay, const uint8_t *bytes, size_t length, int 
 	return -1;
 }
 
-static int
-on_mask(wslay_event_context_ptr wslay, uint8_t *buffer, size_t length, void *data)
+static int on_mask(wslay_event_context_ptr wslay, uint8_t *buffer, size_t length, void *data)
 {
 	return getrandom(buffer, length, 0) == (ssize_t)length ? 0 : -1;
 }
 
-static void
-on_message(wslay_event_context_ptr wslay, const struct wslay_event_on_msg_recv_arg *message, void *data)
+static void on_message(wslay_event_context_ptr wslay, const struct wslay_event_on_msg_recv_arg *message, void *data)
 {
 	VialWebsocket *websocket = data;
 	if (websocket->error)
@@ -267,8 +255,7 @@ on_message(wslay_event_context_ptr wslay, const struct wslay_event_on_msg_recv_a
 
 /* --- public --------------------------------------------------------------------------------------------------------- */
 
-VialWebsocket *
-vial_websocket_open(VialHttp *http, const char *path, const VialWebsocketHandlers *handlers, gpointer data, GError **error)
+VialWebsocket *vial_websocket_open(VialHttp *http, const char *path, const VialWebsocketHandlers *handlers, gpointer data, GError **error)
 {
 	g_autoptr(VialWebsocket) websocket = g_new0(VialWebsocket, 1);
 	websocket->http = http;
@@ -300,8 +287,7 @@ vial_websocket_open(VialHttp *http, const char *path, const VialWebsocketHandler
 	return g_steal_pointer(&websocket);
 }
 
-void
-vial_websocket_free(VialWebsocket *websocket)
+void vial_websocket_free(VialWebsocket *websocket)
 {
 	if (!websocket)
 		return;
@@ -314,14 +300,12 @@ vial_websocket_free(VialWebsocket *websocket)
 	g_free(websocket);
 }
 
-int
-vial_websocket_fd(const VialWebsocket *websocket)
+int vial_websocket_fd(const VialWebsocket *websocket)
 {
 	return (int)websocket->fd;
 }
 
-static gboolean
-result(VialWebsocket *websocket, int code, GError **error)
+static gboolean result(VialWebsocket *websocket, int code, GError **error)
 {
 	if (websocket->error) {
 		g_propagate_error(error, g_steal_pointer(&websocket->error));
@@ -332,69 +316,58 @@ result(VialWebsocket *websocket, int code, GError **error)
 	return fail_curl(websocket, CURLE_RECV_ERROR, error);
 }
 
-gboolean
-vial_websocket_read(VialWebsocket *websocket, GError **error)
+gboolean vial_websocket_read(VialWebsocket *websocket, GError **error)
 {
 	return result(websocket, wslay_event_recv(websocket->wslay), error);
 }
 
-gboolean
-vial_websocket_flush(VialWebsocket *websocket, GError **error)
+gboolean vial_websocket_flush(VialWebsocket *websocket, GError **error)
 {
 	return result(websocket, wslay_event_send(websocket->wslay), error);
 }
 
-gboolean
-vial_websocket_wants_write(const VialWebsocket *websocket)
+gboolean vial_websocket_wants_write(const VialWebsocket *websocket)
 {
 	return wslay_event_want_write(websocket->wslay);
 }
 
-gboolean
-vial_websocket_is_closed(const VialWebsocket *websocket)
+gboolean vial_websocket_is_closed(const VialWebsocket *websocket)
 {
 	return wslay_event_get_close_received(websocket->wslay);
 }
 
-gsize
-vial_websocket_queued_bytes(const VialWebsocket *websocket)
+gsize vial_websocket_queued_bytes(const VialWebsocket *websocket)
 {
 	return wslay_event_get_queued_msg_length(websocket->wslay);
 }
 
-gint64
-vial_websocket_heard_us(const VialWebsocket *websocket)
+gint64 vial_websocket_heard_us(const VialWebsocket *websocket)
 {
 	return websocket->heard_us;
 }
 
-static void
-queue(VialWebsocket *websocket, uint8_t opcode, const void *bytes, gsize size)
+static void queue(VialWebsocket *websocket, uint8_t opcode, const void *bytes, gsize size)
 {
 	struct wslay_event_msg message = { .opcode = opcode, .msg = bytes, .msg_length = size };
 	wslay_event_queue_msg(websocket->wslay, &message); /* refused only after a close, when nobody listens any more */
 }
 
-void
-vial_websocket_send_binary(VialWebsocket *websocket, const void *bytes, gsize size)
+void vial_websocket_send_binary(VialWebsocket *websocket, const void *bytes, gsize size)
 {
 	queue(websocket, WSLAY_BINARY_FRAME, bytes, size);
 }
 
-void
-vial_websocket_send_text(VialWebsocket *websocket, const char *text)
+void vial_websocket_send_text(VialWebsocket *websocket, const char *text)
 {
 	queue(websocket, WSLAY_TEXT_FRAME, text, strlen(text));
 }
 
-void
-vial_websocket_ping(VialWebsocket *websocket)
+void vial_websocket_ping(VialWebsocket *websocket)
 {
 	queue(websocket, WSLAY_PING, NULL, 0);
 }
 
-void
-vial_websocket_close(VialWebsocket *websocket)
+void vial_websocket_close(VialWebsocket *websocket)
 {
 	wslay_event_queue_close(websocket->wslay, WSLAY_CODE_NORMAL_CLOSURE, NULL, 0);
 }

@@ -17,8 +17,7 @@ typedef struct {
 	gboolean (*on_text)(const char *text, gsize size, gpointer data, GError **error);
 } VialWebsocketHandlers;
 
-VialWebsocket *vial_websocket_open(VialHttp *http, const char *path, const VialWebsocketHandlers *handlers, gpointer data,
-                                   GError **error);
+VialWebsocket *vial_websocket_open(VialHttp *http, const char *path, const VialWebsocketHandlers *handlers, gpointer data, GError **error);
 void vial_websocket_free(VialWebsocket *websocket);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(VialWebsocket, vial_websocket_free)
 

@@ -96,10 +96,10 @@ static int write_pid(void)
 
 static void write_exit(const struct shim *shim)
 {
-	char text[96];
+	char text[128];
 
-	snprintf(text, sizeof text, "{\"exit_status\":%d,\"stopped\":%s}\n", shim->exit_status,
-	         shim->is_stopping ? "true" : "false");
+	snprintf(text, sizeof text, "{\"exit_status\":%d,\"stopped\":%s,\"broke_protocol\":%s}\n", shim->exit_status,
+	         shim->is_stopping ? "true" : "false", shim->broke_protocol ? "true" : "false");
 	write_small_file("exit.json", text);
 }
 
@@ -164,11 +164,11 @@ static void turn(struct shim *shim, int signal_fd)
 	bool room_for_agent = shim_queue_size(&shim->to_agent) < SHIM_QUEUE_HIGH_BYTES;
 	bool room_for_viald = shim_queue_size(&shim->to_viald) < SHIM_QUEUE_HIGH_BYTES;
 	bool is_live = shim->state != SHIM_EXITED;
+	int result = 0;
 	struct pollfd polls[6] = {
 		{ .fd = signal_fd, .events = POLLIN },
 		{ .fd = shim->listen_fd, .events = POLLIN },
-		{ .fd = shim->viald_fd, .events = (short)((room_for_agent ? POLLIN : 0) |
-		                                          (shim_queue_size(&shim->to_viald) ? POLLOUT : 0)) },
+		{ .fd = shim->viald_fd, .events = (short)((room_for_agent ? POLLIN : 0) | (shim_queue_size(&shim->to_viald) ? POLLOUT : 0)) },
 		{ .fd = is_live ? shim->agent_out_fd : -1, .events = (short)(room_for_viald ? POLLIN : 0) },
 		{ .fd = is_live && shim_queue_size(&shim->to_agent) ? shim->agent_in_fd : -1, .events = POLLOUT },
 		{ .fd = shim->log_fd, .events = POLLIN },
@@ -180,8 +180,11 @@ static void turn(struct shim *shim, int signal_fd)
 		read_log(shim);
 	if (polls[0].revents)
 		reap(shim, signal_fd);
-	if (polls[3].revents & (POLLIN | POLLHUP) && shim_relay_read_agent(shim) < 0) {
+	if (polls[3].revents & (POLLIN | POLLHUP))
+		result = shim_relay_read_agent(shim);
+	if (result < 0) {
 		/* The guest broke the framing or closed its end: it cannot be talked to any more. */
+		shim->broke_protocol = result == -EPROTO;
 		close(shim->agent_out_fd);
 		shim->agent_out_fd = -1;
 		shim_runsc_stop(shim);
@@ -219,6 +222,8 @@ int main(int argc, char **argv)
 		fprintf(stderr, "usage: vial-shim DIR\n");
 		return 2;
 	}
+	/* Nothing of viald's comes along, whatever a library of its forgot to close: runsc and the sandbox would have it too. */
+	close_range(3, ~0u, 0);
 	sigemptyset(&signals);
 	sigaddset(&signals, SIGCHLD);
 	sigaddset(&signals, SIGTERM);
@@ -233,9 +238,8 @@ int main(int argc, char **argv)
 	}
 	shim.log_file_fd = open("agent.log", O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600);
 	signal_fd = signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);
-	if (shim.log_file_fd < 0 || signal_fd < 0 || vial_wire_reader_init(&shim.viald_reader) < 0 ||
-	    vial_wire_reader_init(&shim.agent_reader) < 0 || shim_runsc_open_pipes(&shim) < 0 || open_socket(&shim) < 0 ||
-	    write_pid() < 0) {
+	if (shim.log_file_fd < 0 || signal_fd < 0 || vial_wire_reader_init(&shim.viald_reader) < 0 || vial_wire_reader_init(&shim.agent_reader) < 0 ||
+	    shim_runsc_open_pipes(&shim) < 0 || open_socket(&shim) < 0 || write_pid() < 0) {
 		fprintf(stderr, "vial-shim: cannot set up: %s\n", strerror(errno));
 		return 1;
 	}

@@ -26,10 +26,21 @@
 
 static void answer(struct shim *shim, json_int_t tag, const char *error)
 {
-	json_t *message = error ? json_pack("{s:I, s:b, s:s}", "tag", tag, "ok", 0, "error", error) :
-	                          json_pack("{s:I, s:b}", "tag", tag, "ok", 1);
+	/* A command that failed says that the sandbox or its surroundings were not fit for it, not that viald is wrong. */
+	json_t *message;
 
+	if (tag == 0) /* asked by a viald that is gone, see shim_relay_attach() */
+		return;
+	message = error ? json_pack("{s:I, s:b, s:s, s:s}", "tag", tag, "ok", 0, "code", "unavailable", "error", error)
+	                : json_pack("{s:I, s:b}", "tag", tag, "ok", 1);
 	shim_relay_send_host(shim, VIAL_WIRE_CLOSE, message);
+}
+
+static void answer_busy(struct shim *shim, json_int_t tag)
+{
+	shim_relay_send_host(
+		shim, VIAL_WIRE_CLOSE,
+		json_pack("{s:I, s:b, s:s, s:s}", "tag", tag, "ok", 0, "code", "conflict", "error", "another command of the sandbox is under way"));
 }
 
 int shim_runsc_open_pipes(struct shim *shim)
@@ -77,12 +88,10 @@ static int make_read_only(const json_t *paths)
 	size_t index;
 	json_t *item;
 
-	json_array_foreach((json_t *)paths, index, item)
-	{
+	json_array_foreach ((json_t *)paths, index, item) {
 		const char *path = json_string_value(item);
 
-		if (!path || mount(path, path, NULL, MS_BIND, NULL) < 0 ||
-		    mount(NULL, path, NULL, MS_BIND | MS_REMOUNT | MS_RDONLY, NULL) < 0)
+		if (!path || mount(path, path, NULL, MS_BIND, NULL) < 0 || mount(NULL, path, NULL, MS_BIND | MS_REMOUNT | MS_RDONLY, NULL) < 0)
 			return path ? -errno : -EINVAL;
 	}
 	return 0;
@@ -151,8 +160,9 @@ static int run(struct shim *shim, const char *const *command)
 static int run_start(struct shim *shim, json_t *request)
 {
 	const char *image = json_string_value(json_object_get(request, "image"));
-	const char *fresh_restore[] = { "restore", "--detach", "--bundle", shim->bundle, "--image-path", image, "--pid-file",
-		                        PID_FILE, shim->id, NULL };
+	const char *fresh_restore[] = {
+		"restore", "--detach", "--bundle", shim->bundle, "--image-path", image, "--pid-file", PID_FILE, shim->id, NULL
+	};
 	const char *fresh_run[] = { "run", "--detach", "--bundle", shim->bundle, "--pid-file", PID_FILE, shim->id, NULL };
 	const char *blank_restore[] = { "restore", "--detach", "--bundle", shim->bundle, "--image-path", image, shim->id, NULL };
 	const char *blank_start[] = { "start", shim->id, NULL };
@@ -211,7 +221,7 @@ void shim_runsc_request(struct shim *shim, json_t *request)
 		return answer(shim, tag, NULL);
 	}
 	if (shim->command.pid != 0)
-		return answer(shim, tag, "another command is under way");
+		return answer_busy(shim, tag);
 	snprintf(shim->command.name, sizeof shim->command.name, "%s", op);
 	shim->command.tag = tag;
 	if (strcmp(op, "create") == 0)
@@ -231,12 +241,14 @@ void shim_runsc_request(struct shim *shim, json_t *request)
 static pid_t read_pid_file(void)
 {
 	char text[32] = "";
+	long pid;
 	int fd = open(PID_FILE, O_RDONLY | O_CLOEXEC);
 	ssize_t size = fd < 0 ? -1 : read(fd, text, sizeof text - 1);
 
 	if (fd >= 0)
 		close(fd);
-	return size > 0 ? (pid_t)atoi(text) : 0;
+	pid = size > 0 ? strtol(text, NULL, 10) : 0;
+	return pid > 1 && pid <= INT_MAX ? (pid_t)pid : 0;
 }
 
 static void command_done(struct shim *shim, int status)
@@ -247,8 +259,7 @@ static void command_done(struct shim *shim, int status)
 
 	shim->command.pid = 0;
 	if (!is_ok) {
-		snprintf(error, sizeof error, "runsc %s failed: %s", shim->command.name,
-		         shim->log_tail[0] ? shim->log_tail : "it gave no reason");
+		snprintf(error, sizeof error, "runsc %s failed: %s", shim->command.name, shim->log_tail[0] ? shim->log_tail : "it gave no reason");
 		return answer(shim, shim->command.tag, error);
 	}
 	if (made_sandbox) {

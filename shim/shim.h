@@ -44,14 +44,15 @@ struct shim {
 	char *runsc;
 	char *runsc_root;
 	char *bundle;
-	char *network; /* none, or sandbox */
-	char *netns;   /* NULL, or the network namespace to start runsc in */
+	char *network;     /* none, or sandbox */
+	char *netns;       /* NULL, or the network namespace to start runsc in */
 	json_t *read_only; /* paths that nothing started here may write to */
 
 	enum shim_state state;
 	pid_t sandbox_pid;
 	int exit_status; /* of the sandbox process, as from wait(2) */
 	bool is_stopping;
+	bool broke_protocol; /* the guest did: that is why it was stopped */
 	struct shim_command command;
 
 	int listen_fd;

@@ -167,8 +167,7 @@ static uint64_t place_fadt(struct placer *placer, uint64_t dsdt)
 {
 	uint8_t table[FADT_BYTES] = { 0 };
 	uint16_t boot_arch = BOOT_ARCH_NO_VGA | BOOT_ARCH_NO_MSI | BOOT_ARCH_NO_RTC;
-	uint32_t flags = FADT_FLAG_WBINVD | FADT_FLAG_POWER_BUTTON | FADT_FLAG_SLEEP_BUTTON | FADT_FLAG_RESET_REGISTER |
-			 FADT_FLAG_HARDWARE_REDUCED;
+	uint32_t flags = FADT_FLAG_WBINVD | FADT_FLAG_POWER_BUTTON | FADT_FLAG_SLEEP_BUTTON | FADT_FLAG_RESET_REGISTER | FADT_FLAG_HARDWARE_REDUCED;
 	uint32_t dsdt_low = (uint32_t)dsdt;
 
 	memcpy(table + 40, &dsdt_low, sizeof(dsdt_low));
@@ -176,7 +175,7 @@ static uint64_t place_fadt(struct placer *placer, uint64_t dsdt)
 	memcpy(table + 112, &flags, sizeof(flags));
 	put_port(table + 116, VIAL_KEYBOARD_PORT);
 	table[128] = 0xfe; /* reset value */
-	table[131] = 4;	   /* minor revision */
+	table[131] = 4;    /* minor revision */
 	memcpy(table + 140, &dsdt, sizeof(dsdt));
 	put_port(table + 244, VIAL_SLEEP_PORT);
 	put_port(table + 256, VIAL_SLEEP_PORT + 1);

@@ -28,8 +28,7 @@ static struct vial_virtio *next_device(struct vial_machine *machine)
 	return machine->device_count < VIAL_MAX_DEVICES ? &machine->devices[machine->device_count++] : NULL;
 }
 
-static int add_frozen_layer(struct vial_machine *machine, unsigned index, const struct vial_disk_config *config,
-			    const struct snapshot *snapshot)
+static int add_frozen_layer(struct vial_machine *machine, unsigned index, const struct vial_disk_config *config, const struct snapshot *snapshot)
 {
 	size_t length;
 	/* Devices are numbered as the guest sees them: the console is before the disks. */
@@ -45,7 +44,7 @@ static int add_frozen_layer(struct vial_machine *machine, unsigned index, const 
 }
 
 static int add_disk(struct vial_machine *machine, unsigned index, const struct vial_config *config, const struct snapshot *snapshot,
-		    const char **out_error)
+                    const char **out_error)
 {
 	const struct vial_disk_config *disk = &config->disks[index];
 	struct vial_blk *blk = &machine->blks[index];
@@ -79,7 +78,7 @@ static int add_disk(struct vial_machine *machine, unsigned index, const struct v
 }
 
 static int add_devices(struct vial_machine *machine, const struct vial_config *config, const struct snapshot *snapshot, int tap_fd,
-		       const char **out_error)
+                       const char **out_error)
 {
 	int result;
 
@@ -165,7 +164,7 @@ static int boot(struct vial_machine *machine, const struct vial_config *config, 
 }
 
 static int restore(struct vial_machine *machine, const struct vial_config *config, const struct snapshot *snapshot, uint16_t *epoch,
-		   const char **out_error)
+                   const char **out_error)
 {
 	struct vial_mapped_file hot = { 0 };
 	uint64_t fetched;
@@ -175,8 +174,6 @@ static int restore(struct vial_machine *machine, const struct vial_config *confi
 		vial_hotset_fetch(&machine->memory, hot.bytes, hot.size_bytes, &fetched);
 		vial_file_unmap(&hot);
 	}
-	if (config->records_hot)
-		machine->pagemap_fd = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
 	result = vial_machine_load(machine, &snapshot->state, epoch);
 	*out_error = result == -EINVAL ? "the snapshot is of a machine with another shape" : "the snapshot's state was refused";
 	/* Last: loading the interrupt chips would have wiped this interrupt out. */
@@ -205,6 +202,9 @@ int vial_machine_build(struct vial_machine *machine, const struct vial_config *c
 		tap_fd = -1;
 	}
 	vial_file_close(&tap_fd);
+	/* While there is a /proc. */
+	if (config->records_hot || !machine->memory.is_file)
+		machine->pagemap_fd = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
 	if (result == 0)
 		result = vial_machine_create_vm(machine, out_error);
 	if (result == 0)

@@ -47,7 +47,7 @@ static int parse_disks(const json_t *json, struct vial_config *config, const cha
 	const json_t *disks = json_object_get(json, "disks"), *disk;
 	size_t i;
 
-	json_array_foreach(disks, i, disk) {
+	json_array_foreach (disks, i, disk) {
 		if (config->disk_count == VIAL_MAX_DISKS) {
 			*out_error = "too many disks";
 			return -EINVAL;
@@ -116,8 +116,7 @@ int vial_config_parse(json_t *json, struct vial_config *out_config, const char *
 	*out_error = "command_line is too long";
 	if (strlen(config.command_line) > VIAL_MAX_COMMAND_LINE)
 		return -EINVAL;
-	if (parse_disks(json, &config, out_error) < 0 || parse_net(json, &config, out_error) < 0 ||
-	    parse_restore(json, &config, out_error) < 0)
+	if (parse_disks(json, &config, out_error) < 0 || parse_net(json, &config, out_error) < 0 || parse_restore(json, &config, out_error) < 0)
 		return -EINVAL;
 	config.json = json_incref(json);
 	*out_config = config;

@@ -26,13 +26,13 @@ struct vial_config {
 	} disks[VIAL_MAX_DISKS];
 	unsigned disk_count;
 	const char *overlay_dir; /* where unnamed overlay files are made */
-	bool has_net;		 /* a TAP descriptor came along */
+	bool has_net;            /* a TAP descriptor came along */
 	uint8_t mac[6];
 	const char *serial_log;
 	const char *restore_state; /* NULL: boot */
 	const char *restore_memory;
 	const char *restore_hot; /* optional list of pages to fetch first */
-	bool runs;		 /* at once, or parked until resume */
+	bool runs;               /* at once, or parked until resume */
 	bool records_hot;
 	json_t *json; /* owns every string above */
 };

@@ -96,8 +96,8 @@ void vial_control_refuse(struct vial_control *control, json_int_t tag, const cha
 static void send_state(struct vial_control *control)
 {
 	static const char *const names[] = { "new", "created", "running", "paused", "exited" };
-	json_t *event = json_pack("{s:s,s:s,s:i,s:s,s:i}", "event", "state", "state", names[control->phase], "epoch",
-				  control->relay.epoch, "engine", "microvm", "pid", (int)getpid());
+	json_t *event = json_pack("{s:s,s:s,s:i,s:s,s:i}", "event", "state", "state", names[control->phase], "epoch", control->relay.epoch, "engine",
+	                          "microvm", "pid", (int)getpid());
 
 	if (control->end_reason)
 		json_object_set_new(event, "reason", json_string(control->end_reason));
@@ -128,7 +128,7 @@ static void flush_out(struct vial_control *control)
 {
 	while (control->connection_fd >= 0 && control->out_start < control->out_end) {
 		ssize_t sent = send(control->connection_fd, control->out + control->out_start, control->out_end - control->out_start,
-				    MSG_DONTWAIT | MSG_NOSIGNAL);
+		                    MSG_DONTWAIT | MSG_NOSIGNAL);
 
 		if (sent < 0)
 			return; /* full; a dead peer shows when reading */
@@ -293,8 +293,8 @@ static void on_machine_end(struct vial_control *control)
 		return;
 	control->end_reason = reason;
 	if (strcmp(reason, "kvm_error") == 0)
-		snprintf(control->end_detail, sizeof(control->end_detail), "vCPU %u: KVM exit %u, detail %u", vcpu->index,
-			 vcpu->exit_reason, vcpu->exit_detail);
+		snprintf(control->end_detail, sizeof(control->end_detail), "vCPU %u: KVM exit %u, detail %u", vcpu->index, vcpu->exit_reason,
+		         vcpu->exit_detail);
 	vial_machine_pause(control->machine);
 	vial_control_set_phase(control, VIAL_PHASE_EXITED);
 }
@@ -313,8 +313,7 @@ static void prepare(struct vial_control *control, struct pollfd *fds)
 	fds[POLL_LISTEN].fd = control->listen_fd;
 	fds[POLL_CONNECTION].fd = control->connection_fd;
 	/* While a frame is held nothing more is read: viald's writes then block, as they should. */
-	fds[POLL_CONNECTION].events =
-		(short)((control->has_held_frame ? 0 : POLLIN) | (control->out_start < control->out_end ? POLLOUT : 0));
+	fds[POLL_CONNECTION].events = (short)((control->has_held_frame ? 0 : POLLIN) | (control->out_start < control->out_end ? POLLOUT : 0));
 	fds[POLL_WRITER].fd = control->writer_fd;
 	if (!control->has_relay)
 		return;

@@ -47,7 +47,7 @@ struct vial_control {
 	int (*enter_jail)(const char **out_error);
 	uint64_t started_ns, first_run_ns;
 	json_t *defaults; /* of a start that does not say everything: vmm.json, or NULL */
-	int exit_fd;	  /* exit.json, or -1 */
+	int exit_fd;      /* exit.json, or -1 */
 };
 
 int vial_control_init(struct vial_control *control, struct vial_machine *machine, int listen_fd);

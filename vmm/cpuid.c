@@ -23,9 +23,8 @@
 #define LEAF80000001_ECX_PERFCTR (BIT(23) | BIT(24) | BIT(28))
 #define LEAF80000001_ECX_TOPOEXT BIT(22)
 
-#define KVM_FEATURES_KEPT                                                                                              \
-	(BIT(KVM_FEATURE_CLOCKSOURCE) | BIT(KVM_FEATURE_NOP_IO_DELAY) | BIT(KVM_FEATURE_CLOCKSOURCE2) |                \
-	 BIT(KVM_FEATURE_CLOCKSOURCE_STABLE_BIT))
+#define KVM_FEATURES_KEPT \
+	(BIT(KVM_FEATURE_CLOCKSOURCE) | BIT(KVM_FEATURE_NOP_IO_DELAY) | BIT(KVM_FEATURE_CLOCKSOURCE2) | BIT(KVM_FEATURE_CLOCKSOURCE_STABLE_BIT))
 
 static void clear_registers(struct kvm_cpuid_entry2 *entry)
 {

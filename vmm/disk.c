@@ -235,8 +235,41 @@ int vial_disk_flatten(struct vial_disk *disk, int fd, uint64_t *out_bytes)
 	return 0;
 }
 
+/*
+ * Brings everything private into the top layer and lets go of those below. The top is ours alone, and only clusters that it does not hold are
+ * written, so relatives and a snapshot's writer, who share the layers or have a map of their own, read on what they read before.
+ */
+static int merge_layers(struct vial_disk *disk)
+{
+	unsigned top = disk->layer_count;
+	uint8_t cluster[VIAL_DISK_CLUSTER_BYTES];
+
+	for (uint64_t i = 0; i < disk->clusters; i++) {
+		uint64_t offset = i * VIAL_DISK_CLUSTER_BYTES;
+		int result;
+
+		if (disk->map[i] == 0 || disk->map[i] == top)
+			continue;
+		result = read_layer(disk, disk->map[i], offset, cluster, sizeof(cluster));
+		if (result == 0)
+			result = pwrite_all(disk->layers[top - 1], cluster, sizeof(cluster), offset);
+		if (result < 0)
+			return result;
+		disk->map[i] = (uint8_t)top;
+	}
+	for (uint64_t i = 0; i < disk->clusters; i++)
+		disk->map[i] = disk->map[i] ? 1 : 0;
+	for (unsigned i = 0; i < top - 1; i++)
+		close(disk->layers[i]);
+	disk->layers[0] = disk->layers[top - 1];
+	disk->layer_count = 1;
+	return 0;
+}
+
 int vial_disk_freeze(struct vial_disk *disk, int fd)
 {
+	int result = 0;
+
 	if (disk->layer_count == 0)
 		return -EROFS;
 	if (!disk->is_top_written) {
@@ -244,7 +277,9 @@ int vial_disk_freeze(struct vial_disk *disk, int fd)
 		return 0;
 	}
 	if (disk->layer_count == VIAL_DISK_MAX_LAYERS)
-		return -EMLINK;
+		result = merge_layers(disk);
+	if (result < 0)
+		return result;
 	disk->layers[disk->layer_count++] = fd;
 	disk->is_top_written = false;
 	return 0;

@@ -15,7 +15,8 @@
 
 #define VIAL_DISK_CLUSTER_BYTES 4096u
 #define VIAL_DISK_MAX_BYTES (256ull << 30)
-/* A machine that wrote between this many forks has to hibernate once: a snapshot flattens its layers. */
+/* Each is a descriptor, and its number one byte of the map. A machine that wrote between so many forks has them merged, which takes as long as
+ * copying. */
 #define VIAL_DISK_MAX_LAYERS 200u
 
 struct vial_disk {
@@ -46,7 +47,7 @@ int vial_disk_flush(struct vial_disk *disk);
 
 /*
  * Freezes the top layer and takes `fd`, empty, as the new one. An unwritten top stays as it is and `fd` is closed: so a parked template
- * that is forked for every sandbox never grows deeper. -EMLINK when there are too many layers.
+ * that is forked for every sandbox never grows deeper. One layer too many, and all of them are merged first. On error `fd` stays the caller's.
  */
 int vial_disk_freeze(struct vial_disk *disk, int fd);
 /* In a fork: replaces the (empty) top layer, which is still the parent's file. */

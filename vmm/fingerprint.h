@@ -10,7 +10,7 @@ struct vial_fingerprint {
 	uint32_t signature; /* CPUID 1 EAX: family, model, stepping */
 	uint32_t features;  /* CRC of everything the guest is told about its CPU */
 	char kernel[64];    /* uname -r */
-	char build[44];	    /* build id of this program */
+	char build[44];     /* build id of this program */
 	uint32_t version;
 };
 

@@ -43,12 +43,13 @@ int vial_folder_use_image(json_t *config, const char *image)
 	char path[4096];
 	size_t i;
 
-	json_array_foreach(disks, i, disk) {
+	json_array_foreach (disks, i, disk) {
 		if (json_is_true(json_object_get(disk, "writable")))
 			json_object_set_new(disk, "layer", json_sprintf("%s/disk", image));
 	}
-	json_object_set_new(config, "restore", json_pack("{s:o,s:o,s:b}", "state", json_sprintf("%s/state", image), "memory", json_sprintf("%s/memory", image),
-			    "record_hot", json_is_true(json_object_get(config, "record_hot"))));
+	json_object_set_new(config, "restore",
+	                    json_pack("{s:o,s:o,s:b}", "state", json_sprintf("%s/state", image), "memory", json_sprintf("%s/memory", image),
+	                              "record_hot", json_is_true(json_object_get(config, "record_hot"))));
 	snprintf(path, sizeof(path), "%s/hot", image);
 	if (access(path, R_OK) == 0)
 		json_object_set_new(json_object_get(config, "restore"), "hot", json_string(path));

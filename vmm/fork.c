@@ -62,13 +62,12 @@ static int replace_host_ends(struct vial_machine *machine, const struct vial_for
 	for (unsigned i = 0; i < machine->device_count; i++)
 		pthread_mutex_init(&machine->devices[i].lock, NULL);
 	pthread_mutex_init(&machine->serial.lock, NULL);
-	/* The parent's trial is not ours to record. */
+	/* It shows the parent's pages. */
 	vial_file_close(&machine->pagemap_fd);
 	return result;
 }
 
-int vial_fork_become(struct vial_machine *machine, const struct vial_state_writer *state, const struct vial_fork_child *child,
-		     const char **out_error)
+int vial_fork_become(struct vial_machine *machine, const struct vial_state_writer *state, const struct vial_fork_child *child, const char **out_error)
 {
 	struct vial_state *parsed = malloc(sizeof(*parsed));
 	int result = parsed ? vial_state_parse(state->bytes, state->size_bytes, parsed) : -ENOMEM;

@@ -23,7 +23,7 @@ struct vial_fork_child {
 pid_t vial_fork(void);
 /* In the child: everything that must not be shared with the parent is made anew. Ends parked, with threads. 0 or -errno. */
 int vial_fork_become(struct vial_machine *machine, const struct vial_state_writer *state, const struct vial_fork_child *child,
-		     const char **out_error);
+                     const char **out_error);
 /* Freezes each writable disk and puts the next of `fds` on top; those it took over become -1. */
 int vial_fork_freeze_disks(struct vial_machine *machine, int *fds);
 /* vCPUs and VM only: the devices' state is in the memory that fork(2) copies. */

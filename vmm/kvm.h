@@ -12,7 +12,7 @@
 #include "state.h"
 
 struct vial_kvm {
-	int fd;	   /* /dev/kvm, kept for forks */
+	int fd;    /* /dev/kvm, kept for forks */
 	int vm_fd; /* -1 until created */
 	int run_bytes;
 	int xsave_bytes;

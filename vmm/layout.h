@@ -33,4 +33,4 @@
 /* I/O ports. */
 #define VIAL_SERIAL_PORT 0x3f8u
 #define VIAL_KEYBOARD_PORT 0x64u /* the guest's reset: command 0xfe */
-#define VIAL_SLEEP_PORT 0x600u	 /* ACPI sleep control: the guest's power-off */
+#define VIAL_SLEEP_PORT 0x600u   /* ACPI sleep control: the guest's power-off */

@@ -29,7 +29,7 @@ static void fill_memory_map(struct boot_params *params, const struct vial_memory
 
 /* As high as possible, out of the way of the kernel's own allocations. */
 static int place_initrd(const struct vial_memory *memory, const struct vial_loader_input *input, const struct vial_loaded_kernel *kernel,
-			struct boot_params *params)
+                        struct boot_params *params)
 {
 	uint64_t top = vial_memory_low_bytes(memory);
 	uint64_t address;
@@ -71,8 +71,7 @@ int vial_loader_load(const struct vial_memory *memory, const struct vial_loader_
 		result = vial_loader_bzimage(memory, input->kernel, input->kernel_bytes, &kernel);
 	if (result < 0)
 		return result;
-	memcpy(&params.hdr, kernel.setup_header, kernel.setup_header_bytes < sizeof(params.hdr) ? kernel.setup_header_bytes
-											      : sizeof(params.hdr));
+	memcpy(&params.hdr, kernel.setup_header, kernel.setup_header_bytes < sizeof(params.hdr) ? kernel.setup_header_bytes : sizeof(params.hdr));
 	params.hdr.boot_flag = 0xaa55;
 	params.hdr.header = HEADER_MAGIC;
 	params.hdr.type_of_loader = LOADER_UNDEFINED;

@@ -13,12 +13,12 @@
 #define COMMAND_LINE_MAX 2047u
 
 static int load_segment(const struct vial_memory *memory, const uint8_t *file, size_t size_bytes, const Elf64_Phdr *segment,
-			struct vial_loaded_kernel *kernel)
+                        struct vial_loaded_kernel *kernel)
 {
 	if (segment->p_type != PT_LOAD || segment->p_memsz == 0)
 		return 0;
-	if (segment->p_filesz > segment->p_memsz || segment->p_offset > size_bytes ||
-	    segment->p_filesz > size_bytes - segment->p_offset || segment->p_paddr < VIAL_KERNEL_MINIMUM_ADDRESS)
+	if (segment->p_filesz > segment->p_memsz || segment->p_offset > size_bytes || segment->p_filesz > size_bytes - segment->p_offset ||
+	    segment->p_paddr < VIAL_KERNEL_MINIMUM_ADDRESS)
 		return -ENOEXEC;
 	if (!vial_memory_at(memory, segment->p_paddr, segment->p_memsz))
 		return -ENOSPC;

@@ -43,8 +43,8 @@ struct vial_machine {
 	struct vial_serial serial;
 	struct vial_devices device_thread;
 	int generation_fd; /* irqfd of VMGenID */
-	int end_fd;	   /* readable when a vCPU has ended */
-	int pagemap_fd;	   /* for recording the hot set; -1 normally */
+	int end_fd;        /* readable when a vCPU has ended */
+	int pagemap_fd;    /* our own pages: for recording the hot set, and what a cold-booted machine has touched; else -1 */
 	int (*confine_vcpu)(void *self);
 	int (*confine_devices)(void *self);
 };

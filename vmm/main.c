@@ -109,7 +109,8 @@ static int serve(const char *folder, const char *path)
 	if (result < 0)
 		return fail(error, result);
 	if (json_object_get(config, "uid"))
-		jail = (struct vial_jail){ (uid_t)json_integer_value(json_object_get(config, "uid")), (gid_t)json_integer_value(json_object_get(config, "gid")) };
+		jail = (struct vial_jail){ (uid_t)json_integer_value(json_object_get(config, "uid")),
+			                   (gid_t)json_integer_value(json_object_get(config, "gid")) };
 	signal(SIGPIPE, SIG_IGN);
 	/* Snapshot writers and forks are nobody's to wait for. */
 	signal(SIGCHLD, SIG_IGN);
@@ -139,9 +140,8 @@ static int serve(const char *folder, const char *path)
 int main(int argc, char **argv)
 {
 	static const struct option options[] = {
-		{ "socket", required_argument, NULL, 's' }, { "uid", required_argument, NULL, 'u' },
-		{ "gid", required_argument, NULL, 'g' },    { "probe", no_argument, NULL, 'p' },
-		{ "version", no_argument, NULL, 'v' },	    { NULL, 0, NULL, 0 },
+		{ "socket", required_argument, NULL, 's' }, { "uid", required_argument, NULL, 'u' }, { "gid", required_argument, NULL, 'g' },
+		{ "probe", no_argument, NULL, 'p' },        { "version", no_argument, NULL, 'v' },   { NULL, 0, NULL, 0 },
 	};
 	const char *path = NULL, *folder = NULL;
 	int option;

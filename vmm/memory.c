@@ -102,8 +102,7 @@ void *vial_memory_at(const struct vial_memory *memory, uint64_t address, uint64_
 
 	if (address < low && length <= low - address)
 		return memory->base + address;
-	if (address >= VIAL_HIGH_RAM_START && address - VIAL_HIGH_RAM_START < high &&
-	    length <= high - (address - VIAL_HIGH_RAM_START))
+	if (address >= VIAL_HIGH_RAM_START && address - VIAL_HIGH_RAM_START < high && length <= high - (address - VIAL_HIGH_RAM_START))
 		return memory->base + low + (address - VIAL_HIGH_RAM_START);
 	return NULL;
 }

@@ -93,8 +93,8 @@ static void op_start(struct vial_control *control, json_t *request, json_int_t t
 	vial_relay_attach(&control->relay);
 	control->first_run_ns = vial_clock_ns();
 	vial_control_answer(control, tag,
-			    json_pack("{s:I,s:I}", "build_us", (json_int_t)((control->first_run_ns - began) / 1000), "process_us",
-				      (json_int_t)((control->first_run_ns - control->started_ns) / 1000)));
+	                    json_pack("{s:I,s:I}", "build_us", (json_int_t)((control->first_run_ns - began) / 1000), "process_us",
+	                              (json_int_t)((control->first_run_ns - control->started_ns) / 1000)));
 	if (config.runs)
 		resume(control);
 	else
@@ -158,17 +158,20 @@ static int save(struct vial_control *control, struct vial_state_writer *writer)
 static int start_writer(struct vial_control *control, const struct vial_state_writer *state, const struct vial_snapshot_fds *fds)
 {
 	struct vial_snapshot_result outcome;
+	uint8_t *touched;
 	int ends[2];
 	pid_t pid;
 
 	if (pipe(ends) < 0)
 		return -errno;
+	touched = vial_snapshot_touched(&control->machine->memory, control->machine->pagemap_fd);
 	pid = vial_fork();
 	if (pid == 0) {
-		vial_snapshot_write(control->machine, state, fds, &outcome);
+		vial_snapshot_write(control->machine, state, touched, fds, &outcome);
 		(void)!write(ends[1], &outcome, sizeof(outcome));
 		_exit(0);
 	}
+	free(touched);
 	close(ends[1]);
 	if (pid < 0) {
 		close(ends[0]);
@@ -198,7 +201,8 @@ static int begin_snapshot(struct vial_control *control, const struct vial_snapsh
 static void op_snapshot(struct vial_control *control, json_t *request, json_int_t tag)
 {
 	unsigned disks = vial_machine_writable_disks(control->machine);
-	bool resumes = json_is_true(json_object_get(request, "resume")) || json_is_true(json_object_get(request, "leave_running")), was_running = control->machine->is_running;
+	bool resumes = json_is_true(json_object_get(request, "resume")) || json_is_true(json_object_get(request, "leave_running")),
+	     was_running = control->machine->is_running;
 	int fds[2 + 2 * VIAL_MAX_DISKS];
 	unsigned expected = 2 + disks + (resumes ? disks : 0);
 	struct vial_snapshot_fds targets;
@@ -211,7 +215,7 @@ static void op_snapshot(struct vial_control *control, json_t *request, json_int_
 	if (take_fds(control, fds, expected) != expected) {
 		close_fds(fds, expected);
 		vial_control_refuse(control, tag, "snapshot needs descriptors: state, memory, one per writable disk, and with resume an overlay each",
-				    0);
+		                    0);
 		return;
 	}
 	targets = (struct vial_snapshot_fds){ .state = fds[0], .memory = fds[1] };
@@ -242,8 +246,8 @@ void vial_control_writer_done(struct vial_control *control)
 		vial_control_refuse(control, control->writer_tag, "the snapshot cannot be written", outcome.result);
 	else
 		vial_control_answer(control, control->writer_tag,
-				    json_pack("{s:I,s:I,s:I}", "memory_bytes", (json_int_t)outcome.memory_bytes, "disk_bytes",
-					      (json_int_t)outcome.disk_bytes, "duration_us", (json_int_t)outcome.duration_us));
+		                    json_pack("{s:I,s:I,s:I}", "memory_bytes", (json_int_t)outcome.memory_bytes, "disk_bytes",
+		                              (json_int_t)outcome.disk_bytes, "duration_us", (json_int_t)outcome.duration_us));
 }
 
 /* ---- fork ---- */
@@ -281,8 +285,7 @@ static void close_child(struct vial_fork_child *child, unsigned disks)
 }
 
 /* True in a child, which has then nothing more to do with this request. */
-static bool fork_children(struct vial_control *control, const struct vial_state_writer *state, json_t *request, json_t *pids,
-			  int *out_result)
+static bool fork_children(struct vial_control *control, const struct vial_state_writer *state, json_t *request, json_t *pids, int *out_result)
 {
 	json_int_t count = json_integer_value(json_object_get(request, "count"));
 	bool runs = !json_is_false(json_object_get(request, "run")), has_exit_files = json_is_true(json_object_get(request, "exit_files"));
@@ -320,13 +323,12 @@ static void op_fork(struct vial_control *control, json_t *request, json_int_t ta
 	int overlays[VIAL_MAX_DISKS];
 	int result;
 
-	if (count < 1 || count > (json_int_t)VIAL_MAX_FORKS ||
-	    control->fd_count != disks + (unsigned)count * per_child) {
+	if (count < 1 || count > (json_int_t)VIAL_MAX_FORKS || control->fd_count != disks + (unsigned)count * per_child) {
 		json_decref(pids);
 		vial_control_refuse(control, tag,
-				    "fork needs a count of 1 to 32 and descriptors: an overlay per writable disk for the parent, then per child a "
-				    "listening socket, an overlay per writable disk, with a net device a TAP, with exit_files a file",
-				    0);
+		                    "fork needs a count of 1 to 32 and descriptors: an overlay per writable disk for the parent, then per child a "
+		                    "listening socket, an overlay per writable disk, with a net device a TAP, with exit_files a file",
+		                    0);
 		return;
 	}
 	take_fds(control, overlays, disks);
@@ -369,12 +371,12 @@ static void op_stats(struct vial_control *control, json_t *request, json_int_t t
 		writes += machine->blks[i].written_bytes;
 	}
 	vial_control_answer(control, tag,
-			    json_pack("{s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I}", "exits", (json_int_t)exits, "disk_private_bytes",
-				      (json_int_t)disk, "disk_read_bytes", (json_int_t)reads, "disk_written_bytes", (json_int_t)writes,
-				      "memory_returned_bytes", (json_int_t)machine->balloon.returned_bytes, "memory_bytes",
-				      (json_int_t)machine->memory.size_bytes, "net_in_bytes", (json_int_t)machine->net.in_bytes,
-				      "net_out_bytes", (json_int_t)machine->net.out_bytes, "console_in_bytes",
-				      (json_int_t)machine->console.in_bytes, "console_out_bytes", (json_int_t)machine->console.out_bytes));
+	                    json_pack("{s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I}", "exits", (json_int_t)exits, "disk_private_bytes", (json_int_t)disk,
+	                              "disk_read_bytes", (json_int_t)reads, "disk_written_bytes", (json_int_t)writes, "memory_returned_bytes",
+	                              (json_int_t)machine->balloon.returned_bytes, "memory_bytes", (json_int_t)machine->memory.size_bytes,
+	                              "net_in_bytes", (json_int_t)machine->net.in_bytes, "net_out_bytes", (json_int_t)machine->net.out_bytes,
+	                              "console_in_bytes", (json_int_t)machine->console.in_bytes, "console_out_bytes",
+	                              (json_int_t)machine->console.out_bytes));
 }
 
 static void op_hotset(struct vial_control *control, json_t *request, json_int_t tag)
@@ -383,7 +385,7 @@ static void op_hotset(struct vial_control *control, json_t *request, json_int_t 
 	uint64_t bytes = 0;
 	int result = -EINVAL;
 
-	if (fd >= 0 && control->machine->pagemap_fd >= 0)
+	if (fd >= 0 && control->machine->pagemap_fd >= 0 && control->machine->memory.is_file)
 		result = vial_hotset_record(&control->machine->memory, control->machine->pagemap_fd, fd, &bytes);
 	vial_file_close(&fd);
 	if (result < 0)

@@ -94,7 +94,7 @@ static void judge(struct vial_probe *probe, const struct vial_vcpu *vcpu)
 		probe->exit_reason = vcpu->run->exit_reason;
 	} else if (probe->loops_per_ms < MINIMUM_LOOPS_PER_MS) {
 		snprintf(probe->reason, sizeof(probe->reason), "/dev/kvm runs guest code too slowly (%llu loops per ms): it emulates",
-			 (unsigned long long)probe->loops_per_ms);
+		         (unsigned long long)probe->loops_per_ms);
 	} else {
 		probe->is_usable = true;
 		snprintf(probe->reason, sizeof(probe->reason), "/dev/kvm runs 64-bit guests on the processor");
@@ -135,8 +135,7 @@ void vial_probe_run(struct vial_probe *out_probe)
 		result = vial_vcpu_create(&vcpu, &kvm, 0, 1, NULL);
 	}
 	if (result == 0)
-		result = vial_memory_write(&memory, GUEST_ADDRESS, vial_probe_guest_start,
-					   (size_t)(vial_probe_guest_end - vial_probe_guest_start));
+		result = vial_memory_write(&memory, GUEST_ADDRESS, vial_probe_guest_start, (size_t)(vial_probe_guest_end - vial_probe_guest_start));
 	if (result == 0)
 		result = vial_vcpu_boot(&vcpu, &memory, GUEST_ADDRESS, 0);
 	if (result == 0)
@@ -164,8 +163,8 @@ int vial_probe_main(void)
 		vial_probe_run(&probe);
 	snprintf(host, sizeof(host), "%.12s-%08x-%08x-%s", probe.host.vendor, probe.host.signature, probe.host.features, probe.host.kernel);
 	json = json_pack("{s:b,s:b,s:s,s:i,s:i,s:I,s:I,s:s,s:s}", "usable", probe.is_usable, "works", probe.is_complete, "reason", probe.reason,
-			 "last_step", probe.last_step, "exit_reason", (int)probe.exit_reason, "loops_per_ms", (json_int_t)probe.loops_per_ms,
-			 "exit_ns", (json_int_t)probe.exit_ns, "build", probe.host.build, "host", host);
+	                 "last_step", probe.last_step, "exit_reason", (int)probe.exit_reason, "loops_per_ms", (json_int_t)probe.loops_per_ms,
+	                 "exit_ns", (json_int_t)probe.exit_ns, "build", probe.host.build, "host", host);
 	json_dumpf(json, stdout, JSON_COMPACT);
 	putchar('\n');
 	json_decref(json);

@@ -12,12 +12,12 @@
 
 struct vial_probe {
 	bool is_usable;
-	bool is_complete;      /* everything ran, however slowly */
-	char reason[160];      /* one sentence */
-	uint64_t loops_per_ms; /* of an add-and-branch loop */
-	uint64_t exit_ns;      /* one I/O exit and back */
-	int last_step;	       /* how far the guest came */
-	uint32_t exit_reason;  /* KVM's, where it stopped */
+	bool is_complete;             /* everything ran, however slowly */
+	char reason[160];             /* one sentence */
+	uint64_t loops_per_ms;        /* of an add-and-branch loop */
+	uint64_t exit_ns;             /* one I/O exit and back */
+	int last_step;                /* how far the guest came */
+	uint32_t exit_reason;         /* KVM's, where it stopped */
 	struct vial_fingerprint host; /* what snapshots made here are bound to */
 };
 

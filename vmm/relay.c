@@ -20,7 +20,7 @@ static bool put(struct vial_relay *relay, const struct vial_wire_frame *frame)
 	return vial_pipe_put_whole(relay->to_guest_pipe, header, sizeof(header), frame->payload, frame->length);
 }
 
-static bool pay_reset(struct vial_relay *relay)
+static bool send_owed_reset(struct vial_relay *relay)
 {
 	static const struct vial_wire_frame reset = { .stream = VIAL_WIRE_STREAM_CONNECTION, .type = VIAL_WIRE_RESET };
 
@@ -33,12 +33,12 @@ void vial_relay_attach(struct vial_relay *relay)
 {
 	relay->epoch++;
 	relay->owes_reset = true;
-	pay_reset(relay);
+	send_owed_reset(relay);
 }
 
 bool vial_relay_send(struct vial_relay *relay, const struct vial_wire_frame *frame)
 {
-	return pay_reset(relay) && put(relay, frame);
+	return send_owed_reset(relay) && put(relay, frame);
 }
 
 int vial_relay_receive(struct vial_relay *relay, struct vial_wire_frame *out_frame)

@@ -13,7 +13,7 @@
 
 struct vial_relay {
 	uint16_t epoch;
-	bool is_broken; /* the guest sent what is no frame: nothing it says can be understood any more */
+	bool is_broken;  /* the guest sent what is no frame: nothing it says can be understood any more */
 	bool owes_reset; /* the agent has not heard of this epoch: its RESET did not fit yet */
 	struct vial_wire_reader from_guest;
 	struct vial_pipe *to_guest_pipe;

@@ -23,8 +23,8 @@
 #define MAX_INSTRUCTIONS 512u
 
 enum check {
-	ANY,	   /* no condition */
-	ONE_OF,	   /* the argument is one of the values */
+	ANY,       /* no condition */
+	ONE_OF,    /* the argument is one of the values */
 	NONE_SET,  /* the argument has none of values[0]'s bits */
 	ENOSYS_IT, /* not allowed, but harmlessly so: "not implemented" */
 };
@@ -134,24 +134,69 @@ void vial_seccomp_init(void)
 	sigaction(SIGSYS, &action, NULL);
 }
 
-#define CALL(name) { .call = SYS_##name, .check = ANY }
-#define CALL_WITH(name, position, list) { .call = SYS_##name, .check = ONE_OF, .argument = position, .values = list, .count = sizeof(list) / 4 }
-#define CALL_WITHOUT(name, position, list) { .call = SYS_##name, .check = NONE_SET, .argument = position, .values = list, .count = 1 }
+#define CALL(name)                               \
+	{                                        \
+		.call = SYS_##name, .check = ANY \
+	}
+#define CALL_WITH(name, position, list)                                                                              \
+	{                                                                                                            \
+		.call = SYS_##name, .check = ONE_OF, .argument = position, .values = list, .count = sizeof(list) / 4 \
+	}
+#define CALL_WITHOUT(name, position, list)                                                              \
+	{                                                                                               \
+		.call = SYS_##name, .check = NONE_SET, .argument = position, .values = list, .count = 1 \
+	}
 
 static const uint32_t no_exec[] = { PROT_EXEC };
 static const uint32_t vcpu_ioctls[] = { KVM_RUN };
 static const uint32_t control_ioctls[] = {
 	/* A fork makes a VM, */
-	KVM_CREATE_VM, KVM_CHECK_EXTENSION, KVM_SET_TSS_ADDR, KVM_SET_IDENTITY_MAP_ADDR, KVM_CREATE_IRQCHIP, KVM_CREATE_PIT2,
-	KVM_SET_USER_MEMORY_REGION, KVM_CREATE_VCPU, KVM_IRQFD, KVM_IOEVENTFD,
+	KVM_CREATE_VM,
+	KVM_CHECK_EXTENSION,
+	KVM_SET_TSS_ADDR,
+	KVM_SET_IDENTITY_MAP_ADDR,
+	KVM_CREATE_IRQCHIP,
+	KVM_CREATE_PIT2,
+	KVM_SET_USER_MEMORY_REGION,
+	KVM_CREATE_VCPU,
+	KVM_IRQFD,
+	KVM_IOEVENTFD,
 	/* and both forks and snapshots move state. */
-	KVM_GET_PIT2, KVM_SET_PIT2, KVM_GET_CLOCK, KVM_SET_CLOCK, KVM_GET_IRQCHIP, KVM_SET_IRQCHIP, KVM_GET_DEVICE_ATTR,
-	KVM_SET_DEVICE_ATTR, KVM_KVMCLOCK_CTRL, KVM_GET_TSC_KHZ, KVM_SET_TSC_KHZ, KVM_GET_MP_STATE, KVM_SET_MP_STATE, KVM_GET_REGS,
-	KVM_SET_REGS, KVM_GET_SREGS, KVM_SET_SREGS, KVM_GET_XSAVE, KVM_GET_XSAVE2, KVM_SET_XSAVE, KVM_GET_XCRS, KVM_SET_XCRS,
-	KVM_GET_DEBUGREGS, KVM_SET_DEBUGREGS, KVM_GET_LAPIC, KVM_SET_LAPIC, KVM_GET_CPUID2, KVM_SET_CPUID2, KVM_GET_MSRS,
-	KVM_SET_MSRS, KVM_GET_VCPU_EVENTS, KVM_SET_VCPU_EVENTS,
+	KVM_GET_PIT2,
+	KVM_SET_PIT2,
+	KVM_GET_CLOCK,
+	KVM_SET_CLOCK,
+	KVM_GET_IRQCHIP,
+	KVM_SET_IRQCHIP,
+	KVM_GET_DEVICE_ATTR,
+	KVM_SET_DEVICE_ATTR,
+	KVM_KVMCLOCK_CTRL,
+	KVM_GET_TSC_KHZ,
+	KVM_SET_TSC_KHZ,
+	KVM_GET_MP_STATE,
+	KVM_SET_MP_STATE,
+	KVM_GET_REGS,
+	KVM_SET_REGS,
+	KVM_GET_SREGS,
+	KVM_SET_SREGS,
+	KVM_GET_XSAVE,
+	KVM_GET_XSAVE2,
+	KVM_SET_XSAVE,
+	KVM_GET_XCRS,
+	KVM_SET_XCRS,
+	KVM_GET_DEBUGREGS,
+	KVM_SET_DEBUGREGS,
+	KVM_GET_LAPIC,
+	KVM_SET_LAPIC,
+	KVM_GET_CPUID2,
+	KVM_SET_CPUID2,
+	KVM_GET_MSRS,
+	KVM_SET_MSRS,
+	KVM_GET_VCPU_EVENTS,
+	KVM_SET_VCPU_EVENTS,
 	/* A TAP that came along with a fork. */
-	TUNSETVNETHDRSZ, TUNSETOFFLOAD,
+	TUNSETVNETHDRSZ,
+	TUNSETOFFLOAD,
 	/* The vCPU threads' only one: their filter comes on top of this one. */
 	KVM_RUN,
 };
@@ -162,31 +207,82 @@ static const uint32_t device_madvise[] = { MADV_DONTNEED, MADV_DONTDUMP };
 static const uint32_t device_mmap_flags[] = { MAP_PRIVATE | MAP_FIXED | MAP_ANONYMOUS | MAP_NORESERVE };
 
 static const struct rule vcpu_rules[] = {
-	CALL_WITH(ioctl, 1, vcpu_ioctls), CALL(futex),
+	CALL_WITH(ioctl, 1, vcpu_ioctls),
+	CALL(futex),
 	CALL(write), /* eventfds, the serial log, a violation's report */
-	CALL(madvise), CALL(munmap), /* a thread's stack when it ends */
-	CALL(rt_sigreturn), CALL(rt_sigprocmask), CALL(exit), CALL(exit_group),
+	CALL(madvise),
+	CALL(munmap), /* a thread's stack when it ends */
+	CALL(rt_sigreturn),
+	CALL(rt_sigprocmask),
+	CALL(exit),
+	CALL(exit_group),
 };
 
 static const struct rule device_rules[] = {
-	CALL(epoll_wait), CALL(read), CALL(write), CALL(pread64), CALL(pwrite64), CALL(futex), CALL(getrandom),
+	CALL(epoll_wait),
+	CALL(read),
+	CALL(write),
+	CALL(pread64),
+	CALL(pwrite64),
+	CALL(futex),
+	CALL(getrandom),
 	CALL_WITH(madvise, 2, device_madvise),
 	CALL_WITH(mmap, 3, device_mmap_flags), /* fresh memory for pages given back; checked for PROT_EXEC by the control filter */
-	CALL(munmap), CALL(rt_sigreturn), CALL(rt_sigprocmask), CALL(exit), CALL(exit_group),
+	CALL(munmap),
+	CALL(rt_sigreturn),
+	CALL(rt_sigprocmask),
+	CALL(exit),
+	CALL(exit_group),
 };
 
 static const struct rule control_rules[] = {
-	CALL(poll), CALL(read), CALL(write), CALL(pread64), CALL(pwrite64), CALL(lseek), CALL(ftruncate), CALL(fstat), CALL(newfstatat),
-	CALL(recvmsg), CALL(sendto), CALL(accept4), CALL(close), CALL(fcntl), CALL(pipe), CALL(pipe2), CALL(eventfd2),
+	CALL(poll),
+	CALL(read),
+	CALL(write),
+	CALL(pread64),
+	CALL(pwrite64),
+	CALL(lseek),
+	CALL(ftruncate),
+	CALL(fstat),
+	CALL(newfstatat),
+	CALL(recvmsg),
+	CALL(sendto),
+	CALL(accept4),
+	CALL(close),
+	CALL(fcntl),
+	CALL(pipe),
+	CALL(pipe2),
+	CALL(eventfd2),
 	CALL(epoll_wait), /* the device thread's, whose filter comes on top of this one */
-	CALL(epoll_create1), CALL(epoll_ctl), CALL(futex), CALL_WITH(ioctl, 1, control_ioctls),
-	CALL(brk), CALL_WITHOUT(mmap, 2, no_exec), CALL_WITHOUT(mprotect, 2, no_exec), CALL(mremap), CALL(munmap), CALL(madvise), CALL(mincore),
+	CALL(epoll_create1),
+	CALL(epoll_ctl),
+	CALL(futex),
+	CALL_WITH(ioctl, 1, control_ioctls),
+	CALL(brk),
+	CALL_WITHOUT(mmap, 2, no_exec),
+	CALL_WITHOUT(mprotect, 2, no_exec),
+	CALL(mremap),
+	CALL(munmap),
+	CALL(madvise),
 	CALL_WITH(clone, 0, clone_flags),
 	{ .call = SYS_clone3, .check = ENOSYS_IT }, /* its flags are out of a filter's reach; glibc falls back to clone */
-	CALL(set_robust_list), CALL(rseq), CALL_WITH(prctl, 0, prctl_options), CALL(seccomp), CALL(sched_getaffinity),
-	CALL(getrandom), CALL(clock_gettime), CALL(clock_nanosleep), CALL(getpid), CALL(gettid), CALL(uname),
+	CALL(set_robust_list),
+	CALL(rseq),
+	CALL_WITH(prctl, 0, prctl_options),
+	CALL(seccomp),
+	CALL(sched_getaffinity),
+	CALL(getrandom),
+	CALL(clock_gettime),
+	CALL(clock_nanosleep),
+	CALL(getpid),
+	CALL(gettid),
+	CALL(uname),
 	CALL(tgkill), /* kicks a vCPU thread; the kernel lets it reach no other user's processes */
-	CALL(rt_sigreturn), CALL(rt_sigprocmask), CALL(restart_syscall), CALL(exit), CALL(exit_group),
+	CALL(rt_sigreturn),
+	CALL(rt_sigprocmask),
+	CALL(restart_syscall),
+	CALL(exit),
+	CALL(exit_group),
 };
 
 int vial_seccomp_enter(enum vial_thread thread)

@@ -3,14 +3,17 @@
 #include "snapshot.h"
 
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include "clock.h"
 #include "files.h"
 
-#define CHUNK_PAGES 512u
+#define MAX_RUN_PAGES 512u
+#define BATCH 512u
+#define PAGEMAP_PRESENT (1ull << 63)
+#define PAGEMAP_SWAPPED (1ull << 62)
 
 static bool is_zero(const uint8_t *page)
 {
@@ -39,41 +42,46 @@ static int write_run(int fd, const uint8_t *data, size_t length, uint64_t offset
 	return 0;
 }
 
-static int write_chunk(const struct vial_memory *memory, int fd, uint64_t first, unsigned count, uint64_t *total)
+/* Runs of neighbouring pages that hold something; the rest stays a hole. */
+static int write_memory(const struct vial_memory *memory, const uint8_t *touched, int fd, uint64_t *total)
 {
-	const uint8_t *base = memory->base + first * VIAL_PAGE_BYTES;
-	unsigned char resident[CHUNK_PAGES];
-	unsigned run = 0;
-
-	/* Only for anonymous memory does "not resident" mean "never touched" (there is no swap for a guest that matters). */
-	if (memory->is_file || mincore((void *)(uintptr_t)base, count * VIAL_PAGE_BYTES, resident) < 0)
-		memset(resident, 1, sizeof(resident));
-	for (unsigned i = 0; i <= count; i++) {
-		int result;
-
-		if (i < count && (resident[i] & 1) && !is_zero(base + i * VIAL_PAGE_BYTES)) {
-			run++;
-			continue;
-		}
-		if (run == 0)
-			continue;
-		result = write_run(fd, base + (i - run) * VIAL_PAGE_BYTES, run * VIAL_PAGE_BYTES, (first + i - run) * VIAL_PAGE_BYTES);
-		if (result < 0)
-			return result;
-		*total += run * VIAL_PAGE_BYTES;
-		run = 0;
-	}
-	return 0;
-}
-
-static int write_memory(const struct vial_memory *memory, int fd, uint64_t *total)
-{
-	uint64_t pages = memory->size_bytes / VIAL_PAGE_BYTES;
+	uint64_t pages = memory->size_bytes / VIAL_PAGE_BYTES, run = 0;
 	int result = ftruncate(fd, (off_t)memory->size_bytes) < 0 ? -errno : 0;
 
-	for (uint64_t first = 0; first < pages && result == 0; first += CHUNK_PAGES)
-		result = write_chunk(memory, fd, first, pages - first < CHUNK_PAGES ? (unsigned)(pages - first) : CHUNK_PAGES, total);
+	for (uint64_t i = 0; i <= pages && result == 0; i++) {
+		bool holds = i < pages && (!touched || touched[i / 8] >> (i % 8) & 1) && !is_zero(memory->base + i * VIAL_PAGE_BYTES);
+
+		if (run > 0 && (!holds || run == MAX_RUN_PAGES)) {
+			result = write_run(fd, memory->base + (i - run) * VIAL_PAGE_BYTES, run * VIAL_PAGE_BYTES, (i - run) * VIAL_PAGE_BYTES);
+			*total += run * VIAL_PAGE_BYTES;
+			run = 0;
+		}
+		run += holds;
+	}
 	return result;
+}
+
+uint8_t *vial_snapshot_touched(const struct vial_memory *memory, int pagemap_fd)
+{
+	uint64_t first = (uintptr_t)memory->base / VIAL_PAGE_BYTES, pages = memory->size_bytes / VIAL_PAGE_BYTES;
+	uint8_t *touched;
+
+	/* Pages of a file that were not touched hold what the file has. */
+	if (memory->is_file || pagemap_fd < 0)
+		return NULL;
+	touched = calloc((pages + 7) / 8, 1);
+	for (uint64_t at = 0; touched && at < pages; at += BATCH) {
+		uint64_t entries[BATCH], count = pages - at < BATCH ? pages - at : BATCH;
+
+		if (pread(pagemap_fd, entries, count * 8, (off_t)((first + at) * 8)) != (ssize_t)(count * 8)) {
+			free(touched);
+			return NULL;
+		}
+		for (uint64_t i = 0; i < count; i++)
+			if (entries[i] & (PAGEMAP_PRESENT | PAGEMAP_SWAPPED))
+				touched[(at + i) / 8] |= (uint8_t)(1u << ((at + i) % 8));
+	}
+	return touched;
 }
 
 unsigned vial_machine_writable_disks(const struct vial_machine *machine)
@@ -103,13 +111,13 @@ static int write_disks(struct vial_machine *machine, const int *fds, uint64_t *t
 	return 0;
 }
 
-void vial_snapshot_write(struct vial_machine *machine, const struct vial_state_writer *state, const struct vial_snapshot_fds *fds,
-			 struct vial_snapshot_result *out_result)
+void vial_snapshot_write(struct vial_machine *machine, const struct vial_state_writer *state, const uint8_t *touched,
+                         const struct vial_snapshot_fds *fds, struct vial_snapshot_result *out_result)
 {
 	uint64_t started = vial_clock_ns();
 
 	*out_result = (struct vial_snapshot_result){ 0 };
-	out_result->result = write_memory(&machine->memory, fds->memory, &out_result->memory_bytes);
+	out_result->result = write_memory(&machine->memory, touched, fds->memory, &out_result->memory_bytes);
 	if (out_result->result == 0)
 		out_result->result = write_disks(machine, fds->disks, &out_result->disk_bytes);
 	/* The state last: a snapshot without it is visibly unfinished. */

@@ -159,13 +159,12 @@ static int parse_section(const uint8_t *bytes, size_t size_bytes, size_t *at, st
 		return 0;
 	}
 	*at += sizeof(section);
-	if (section.length > size_bytes - *at || padded(section.length) > size_bytes - *at ||
-	    state->count == VIAL_STATE_MAX_SECTIONS || section.crc != vial_crc32c(0, bytes + *at, section.length))
+	if (section.length > size_bytes - *at || padded(section.length) > size_bytes - *at || state->count == VIAL_STATE_MAX_SECTIONS ||
+	    section.crc != vial_crc32c(0, bytes + *at, section.length))
 		return -EPROTO;
 	if (vial_state_find(state, section.tag, section.index, NULL))
 		return -EPROTO;
-	state->sections[state->count++] =
-		(struct vial_state_section){ section.tag, section.index, bytes + *at, section.length };
+	state->sections[state->count++] = (struct vial_state_section){ section.tag, section.index, bytes + *at, section.length };
 	*at += padded(section.length);
 	return 0;
 }

@@ -15,15 +15,15 @@
 
 #define VIAL_TAG(a, b, c, d) ((uint32_t)(a) | (uint32_t)(b) << 8 | (uint32_t)(c) << 16 | (uint32_t)(d) << 24)
 enum vial_state_tag {
-	VIAL_STATE_HOST = VIAL_TAG('H', 'O', 'S', 'T'),	   /* fingerprint of CPU, kernel and build */
-	VIAL_STATE_CONFIG = VIAL_TAG('C', 'O', 'N', 'F'),  /* vCPUs, memory, devices: must equal the restored machine's */
-	VIAL_STATE_VM = VIAL_TAG('V', 'M', ' ', ' '),	   /* PIT, clock, interrupt chips */
-	VIAL_STATE_VCPU = VIAL_TAG('V', 'C', 'P', 'U'),	   /* index = vCPU: fixed part */
-	VIAL_STATE_CPUID = VIAL_TAG('C', 'P', 'I', 'D'),   /* index = vCPU */
-	VIAL_STATE_MSRS = VIAL_TAG('M', 'S', 'R', 'S'),	   /* index = vCPU */
-	VIAL_STATE_XSAVE = VIAL_TAG('X', 'S', 'A', 'V'),   /* index = vCPU */
-	VIAL_STATE_VIRTIO = VIAL_TAG('V', 'I', 'O', 'D'),  /* index = device: transport and queues */
-	VIAL_STATE_DEVICE = VIAL_TAG('D', 'E', 'V', ' '),  /* index = device: its own part */
+	VIAL_STATE_HOST = VIAL_TAG('H', 'O', 'S', 'T'),   /* fingerprint of CPU, kernel and build */
+	VIAL_STATE_CONFIG = VIAL_TAG('C', 'O', 'N', 'F'), /* vCPUs, memory, devices: must equal the restored machine's */
+	VIAL_STATE_VM = VIAL_TAG('V', 'M', ' ', ' '),     /* PIT, clock, interrupt chips */
+	VIAL_STATE_VCPU = VIAL_TAG('V', 'C', 'P', 'U'),   /* index = vCPU: fixed part */
+	VIAL_STATE_CPUID = VIAL_TAG('C', 'P', 'I', 'D'),  /* index = vCPU */
+	VIAL_STATE_MSRS = VIAL_TAG('M', 'S', 'R', 'S'),   /* index = vCPU */
+	VIAL_STATE_XSAVE = VIAL_TAG('X', 'S', 'A', 'V'),  /* index = vCPU */
+	VIAL_STATE_VIRTIO = VIAL_TAG('V', 'I', 'O', 'D'), /* index = device: transport and queues */
+	VIAL_STATE_DEVICE = VIAL_TAG('D', 'E', 'V', ' '), /* index = device: its own part */
 	VIAL_STATE_SERIAL = VIAL_TAG('U', 'A', 'R', 'T'),
 	VIAL_STATE_PIPE_IN = VIAL_TAG('P', 'I', 'P', 'I'), /* bytes on their way to the guest */
 	VIAL_STATE_PIPE_OUT = VIAL_TAG('P', 'I', 'P', 'O'),

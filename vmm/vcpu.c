@@ -85,7 +85,7 @@ static void handle_io(struct vial_vcpu *vcpu)
 		return;
 	for (uint32_t i = 0; i < run->io.count; i++)
 		vcpu->bus->io(vcpu->bus->self, run->io.port, run->io.direction == KVM_EXIT_IO_OUT,
-			      (uint8_t *)run + run->io.data_offset + (size_t)i * run->io.size, run->io.size);
+		              (uint8_t *)run + run->io.data_offset + (size_t)i * run->io.size, run->io.size);
 }
 
 static void handle_exit(struct vial_vcpu *vcpu)

@@ -46,9 +46,9 @@ struct vial_vcpu {
 	pthread_mutex_t lock;
 	pthread_cond_t changed;
 	bool wants_park; /* asked by the control thread */
-	bool is_parked;	 /* answered by the vCPU's */
+	bool is_parked;  /* answered by the vCPU's */
 	bool wants_end;
-	atomic_int end; /* enum vial_vcpu_end, may be set by the bus for REBOOT and POWEROFF */
+	atomic_int end;       /* enum vial_vcpu_end, may be set by the bus for REBOOT and POWEROFF */
 	uint32_t exit_reason; /* with VIAL_VCPU_ERROR */
 	uint32_t exit_detail;
 	atomic_ulong exits;

@@ -55,8 +55,8 @@ struct msr_block {
 
 /* Not in KVM's list on every kernel, and the kernel of the guest minds: memory types. */
 static const uint32_t extra_msrs[] = {
-	0x2ff, 0x277, 0x250, 0x258, 0x259, 0x268, 0x269, 0x26a, 0x26b, 0x26c, 0x26d, 0x26e, 0x26f,
-	0x200, 0x201, 0x202, 0x203, 0x204, 0x205, 0x206, 0x207, 0x208, 0x209, 0x20a, 0x20b, 0x20c, 0x20d, 0x20e, 0x20f,
+	0x2ff, 0x277, 0x250, 0x258, 0x259, 0x268, 0x269, 0x26a, 0x26b, 0x26c, 0x26d, 0x26e, 0x26f, 0x200, 0x201,
+	0x202, 0x203, 0x204, 0x205, 0x206, 0x207, 0x208, 0x209, 0x20a, 0x20b, 0x20c, 0x20d, 0x20e, 0x20f,
 };
 
 static bool is_skipped(uint32_t msr)
@@ -113,9 +113,8 @@ static int get_msrs(int fd, const uint32_t *indices, unsigned count, struct kvm_
 /* Where a lost value means a broken guest: time, syscall entry, segment bases, kvm-clock. */
 static bool is_essential(uint32_t msr)
 {
-	return msr == MSR_TSC || msr == MSR_TSC_DEADLINE || (msr >= 0x174 && msr <= 0x176) ||
-	       (msr >= 0xc0000081 && msr <= 0xc0000084) || (msr >= 0xc0000100 && msr <= 0xc0000103) ||
-	       (msr >= 0x4b564d00 && msr <= 0x4b564dff);
+	return msr == MSR_TSC || msr == MSR_TSC_DEADLINE || (msr >= 0x174 && msr <= 0x176) || (msr >= 0xc0000081 && msr <= 0xc0000084) ||
+	       (msr >= 0xc0000100 && msr <= 0xc0000103) || (msr >= 0x4b564d00 && msr <= 0x4b564dff);
 }
 
 static int set_msrs(int fd, const struct kvm_msr_entry *entries, unsigned count)
@@ -169,8 +168,8 @@ static int save_cpuid(const struct vial_vcpu *vcpu, struct vial_state_writer *wr
 	cpuid->header.nent = MAX_CPUID_ENTRIES;
 	result = vial_ioctl(vcpu->fd, KVM_GET_CPUID2, cpuid);
 	/* Older kernels do not shrink the count: the rest is zero. Leaf 0 itself is never all zero. */
-	while (result >= 0 && count < cpuid->header.nent && (count == 0 || cpuid->entries[count].function ||
-							     cpuid->entries[count].eax || cpuid->entries[count].ebx))
+	while (result >= 0 && count < cpuid->header.nent &&
+	       (count == 0 || cpuid->entries[count].function || cpuid->entries[count].eax || cpuid->entries[count].ebx))
 		count++;
 	if (result >= 0)
 		vial_state_put(writer, VIAL_STATE_CPUID, vcpu->index, cpuid->entries, count * sizeof(cpuid->entries[0]));

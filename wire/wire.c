@@ -24,8 +24,7 @@ void vial_wire_put_u32(uint8_t *bytes, uint32_t value)
 
 static bool is_connection_type(uint8_t type)
 {
-	return type == VIAL_WIRE_HELLO || type == VIAL_WIRE_FREEZE || type == VIAL_WIRE_RESET || type == VIAL_WIRE_PING ||
-	       type == VIAL_WIRE_PONG;
+	return type == VIAL_WIRE_HELLO || type == VIAL_WIRE_FREEZE || type == VIAL_WIRE_RESET || type == VIAL_WIRE_PING || type == VIAL_WIRE_PONG;
 }
 
 void vial_wire_header_encode(const struct vial_wire_frame *frame, uint8_t *out_header)

@@ -37,8 +37,9 @@ static void check_payload(const struct vial_wire_frame *frame)
 
 static void a_header_survives_the_round_trip(void)
 {
-	struct vial_wire_frame frame = { .length = 4, .stream = 0xfffffffe, .epoch = 0xabcd, .type = VIAL_WIRE_EVENT,
-					 .channel = VIAL_WIRE_MORE | VIAL_WIRE_STDERR };
+	struct vial_wire_frame frame = {
+		.length = 4, .stream = 0xfffffffe, .epoch = 0xabcd, .type = VIAL_WIRE_EVENT, .channel = VIAL_WIRE_MORE | VIAL_WIRE_STDERR
+	};
 	struct vial_wire_frame decoded;
 	uint8_t header[VIAL_WIRE_HEADER_BYTES];
 
@@ -73,8 +74,8 @@ static void broken_headers_are_refused(void)
 	expect_refused(0, 1, 0, 0);
 	expect_refused(0, 1, VIAL_WIRE_TYPE_MAX + 1, 0);
 	expect_refused(0, 1, 0xff, 0);
-	expect_refused(0, 1, VIAL_WIRE_HELLO, 0);  /* belongs to the connection */
-	expect_refused(0, 0, VIAL_WIRE_DATA, 0);   /* belongs to a stream */
+	expect_refused(0, 1, VIAL_WIRE_HELLO, 0); /* belongs to the connection */
+	expect_refused(0, 0, VIAL_WIRE_DATA, 0);  /* belongs to a stream */
 	expect_refused(0, 0, VIAL_WIRE_CREDIT, 0);
 	expect_refused(3, 1, VIAL_WIRE_CREDIT, 0);
 	expect_refused(5, 1, VIAL_WIRE_CREDIT, 0);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A module for Node: reseed(bytes) stirs OpenSSL's generator in the process. Node has no call for that, and OpenSSL notices a fork by its process id, which
- * a restored sandbox has kept: without this, two copies of a warm kernel would make the same TLS keys.
+ * A module for Node: reseed(bytes) stirs OpenSSL's generator in the process. Node has no call for that, and OpenSSL notices a fork by its process id,
+ * which a restored sandbox has kept: without this, two copies of a warm kernel would make the same TLS keys.
  *
- * Built without libc and without Node's headers (the few declarations of its stable C interface are below), so that it loads in any guest. The agent carries it
- * and hands it to the JavaScript kernel as a memory file.
+ * Built without libc and without Node's headers (the few declarations of its stable C interface are below), so that it loads in any guest. The agent
+ * carries it and hands it to the JavaScript kernel as a memory file.
  */
 #include <stddef.h>
 

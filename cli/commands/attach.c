@@ -14,15 +14,14 @@ static const VialOption options[] = {
 const VialSyntax vial_attach_syntax = {
 	.arguments = "ID PID",
 	.description = "Shows what a process started with `vial exec --background` printed last, then what it prints, until it ends; its\n"
-	               "status becomes ours. Ctrl-C leaves it running.",
+		       "status becomes ours. Ctrl-C leaves it running.",
 	.options = options,
 	.min_arguments = 2,
 	.max_arguments = 2,
 	.completes = "@sandbox",
 };
 
-int
-vial_attach_run(VialCli *cli, int argc, char **argv)
+int vial_attach_run(VialCli *cli, int argc, char **argv)
 {
 	GError *error = NULL;
 	if (!g_ascii_string_to_unsigned(argv[1], 10, 1, G_MAXINT32, NULL, NULL))

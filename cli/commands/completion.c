@@ -8,15 +8,14 @@
 const VialSyntax vial_completion_syntax = {
 	.arguments = "bash|zsh|fish",
 	.description = "  source <(vial completion bash)\n"
-	               "  vial completion zsh > \"${fpath[1]}/_vial\"\n"
-	               "  vial completion fish > ~/.config/fish/completions/vial.fish",
+		       "  vial completion zsh > \"${fpath[1]}/_vial\"\n"
+		       "  vial completion fish > ~/.config/fish/completions/vial.fish",
 	.min_arguments = 1,
 	.max_arguments = 1,
 	.completes = "bash zsh fish",
 };
 
-int
-vial_completion_run(VialCli *cli, int argc, char **argv)
+int vial_completion_run(VialCli *cli, int argc, char **argv)
 {
 	if (strcmp(argv[0], "bash") == 0)
 		vial_help_completion_bash();

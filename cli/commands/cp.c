@@ -21,20 +21,22 @@
 enum { DEPTH_MAX = 100 }; /* of directories in directories: a sandbox may list what it likes */
 
 static char *user;
+static gboolean is_raw;
 
 static const VialOption options[] = {
 	{ 'u', "user", VIAL_OPTION_STRING, &user, "NAME", "with the rights of this user of the sandbox", NULL },
+	{ 0, "raw", VIAL_OPTION_FLAG, &is_raw, NULL, "with \"-\": let escape sequences through to our terminal", NULL },
 	{ 0, NULL, VIAL_OPTION_FLAG, NULL, NULL, NULL, NULL },
 };
 
 const VialSyntax vial_cp_syntax = {
 	.arguments = "SOURCE... DESTINATION",
 	.description = "One side is in a sandbox and is written ID:PATH; relative paths there start at /workspace. Directories are\n"
-	               "copied with all they contain. \"-\" is standard input or output. (A local name with a colon: ./na:me.)\n"
-	               "\n"
-	               "  vial cp data.csv 4kq:\n"
-	               "  vial cp 4kq:/workspace/out ./results\n"
-	               "  vial cp 4kq:report.pdf - | lpr",
+		       "copied with all they contain. \"-\" is standard input or output. (A local name with a colon: ./na:me.)\n"
+		       "\n"
+		       "  vial cp data.csv 4kq:\n"
+		       "  vial cp 4kq:/workspace/out ./results\n"
+		       "  vial cp 4kq:report.pdf - | lpr",
 	.options = options,
 	.min_arguments = 2,
 	.max_arguments = -1,
@@ -47,8 +49,7 @@ typedef struct {
 } Copy;
 
 /* The id in "ID:PATH", or NULL for a local path. Free it. */
-static char *
-split_remote(const char *argument, const char **out_path)
+static char *split_remote(const char *argument, const char **out_path)
 {
 	gsize size = strspn(argument, "abcdefghijklmnopqrstuvwxyz0123456789");
 	if (size == 0 || argument[size] != ':')
@@ -57,16 +58,14 @@ split_remote(const char *argument, const char **out_path)
 	return g_strndup(argument, size);
 }
 
-static gboolean
-fail(GError **error, const char *format, const char *name)
+static gboolean fail(GError **error, const char *format, const char *name)
 {
 	g_autofree char *clean = vial_sanitize_line(name);
 	g_set_error(error, VIAL_HTTP_ERROR, VIAL_HTTP_FAILED, format, clean);
 	return FALSE;
 }
 
-static gboolean
-fail_errno(GError **error, const char *name, const char *doing)
+static gboolean fail_errno(GError **error, const char *name, const char *doing)
 {
 	int saved = errno;
 	g_autofree char *clean = vial_sanitize_line(name);
@@ -74,8 +73,7 @@ fail_errno(GError **error, const char *name, const char *doing)
 	return FALSE;
 }
 
-static void
-skip(Copy *copy, const char *path, const char *what)
+static void skip(Copy *copy, const char *path, const char *what)
 {
 	g_autofree char *clean = vial_sanitize_line(path);
 	vial_progress_hide(copy->transfer.progress);
@@ -84,8 +82,7 @@ skip(Copy *copy, const char *path, const char *what)
 }
 
 /* The last component, or "" for a path whose contents are meant: "/", ".", "dir/.", "..". */
-static char *
-final_name(const char *path)
+static char *final_name(const char *path)
 {
 	g_autofree char *trimmed = g_strdup(path);
 	for (gsize size = strlen(trimmed); size > 1 && trimmed[size - 1] == '/'; size--)
@@ -95,8 +92,7 @@ final_name(const char *path)
 	return g_strdup(vial_transfer_is_safe_name(name) ? name : "");
 }
 
-static char *
-join(const char *directory, const char *name)
+static char *join(const char *directory, const char *name)
 {
 	if (!*name)
 		return g_strdup(directory);
@@ -105,8 +101,7 @@ join(const char *directory, const char *name)
 
 /* --- into the sandbox ----------------------------------------------------------------------------------------------- */
 
-static gboolean
-make_remote_directory(Copy *copy, const char *remote, GError **error)
+static gboolean make_remote_directory(Copy *copy, const char *remote, GError **error)
 {
 	g_autoptr(GError) problem = NULL;
 	g_autofree char *path = vial_api_path("/sandboxes/%s/fs/mkdir", copy->transfer.sandbox_id);
@@ -124,8 +119,7 @@ make_remote_directory(Copy *copy, const char *remote, GError **error)
 	return TRUE;
 }
 
-static gboolean
-upload_file(Copy *copy, int dir_fd, const char *name, const char *local, const char *remote, GError **error)
+static gboolean upload_file(Copy *copy, int dir_fd, const char *name, const char *local, const char *remote, GError **error)
 {
 	struct stat info;
 	int fd = openat(dir_fd, name, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a FIFO must not hold us up */
@@ -143,8 +137,7 @@ upload_file(Copy *copy, int dir_fd, const char *name, const char *local, const c
 
 static gboolean upload_directory(Copy *copy, int fd, const char *local, const char *remote, int depth, GError **error);
 
-static gboolean
-upload_entry(Copy *copy, int dir_fd, const char *name, const char *local, const char *remote, int depth, GError **error)
+static gboolean upload_entry(Copy *copy, int dir_fd, const char *name, const char *local, const char *remote, int depth, GError **error)
 {
 	struct stat info;
 	if (fstatat(dir_fd, name, &info, AT_SYMLINK_NOFOLLOW) != 0)
@@ -162,8 +155,7 @@ upload_entry(Copy *copy, int dir_fd, const char *name, const char *local, const 
 }
 
 /* Takes `fd`. */
-static gboolean
-upload_directory(Copy *copy, int fd, const char *local, const char *remote, int depth, GError **error)
+static gboolean upload_directory(Copy *copy, int fd, const char *local, const char *remote, int depth, GError **error)
 {
 	DIR *directory = fdopendir(fd);
 	if (!directory) {
@@ -183,8 +175,7 @@ upload_directory(Copy *copy, int fd, const char *local, const char *remote, int 
 }
 
 /* Is there a directory at this remote path? FALSE also when there is nothing. */
-static gboolean
-is_remote_directory(Copy *copy, const char *remote, gboolean *out_is_directory, GError **error)
+static gboolean is_remote_directory(Copy *copy, const char *remote, gboolean *out_is_directory, GError **error)
 {
 	g_autoptr(GError) problem = NULL;
 	g_autoptr(json_t) entry = vial_transfer_stat(&copy->transfer, remote, &problem);
@@ -197,8 +188,7 @@ is_remote_directory(Copy *copy, const char *remote, gboolean *out_is_directory, 
 	return FALSE;
 }
 
-static gboolean
-upload(Copy *copy, const char *source, const char *destination, gboolean is_into, GError **error)
+static gboolean upload(Copy *copy, const char *source, const char *destination, gboolean is_into, GError **error)
 {
 	g_autofree char *name = final_name(source);
 	g_autofree char *target = is_into ? join(destination, name) : g_strdup(destination);
@@ -217,8 +207,7 @@ upload(Copy *copy, const char *source, const char *destination, gboolean is_into
 	return upload_directory(copy, fd, source, target, 0, error);
 }
 
-static gboolean
-upload_all(Copy *copy, char **sources, int count, const char *destination, GError **error)
+static gboolean upload_all(Copy *copy, char **sources, int count, const char *destination, GError **error)
 {
 	gboolean is_into = FALSE;
 	if (!is_remote_directory(copy, destination, &is_into, error))
@@ -236,8 +225,7 @@ upload_all(Copy *copy, char **sources, int count, const char *destination, GErro
 
 /* --- out of the sandbox --------------------------------------------------------------------------------------------- */
 
-static int
-entry_mode(const json_t *entry)
+static int entry_mode(const json_t *entry)
 {
 	const json_t *mode = json_object_get(entry, "mode");
 	if (json_is_string(mode)) {
@@ -247,8 +235,7 @@ entry_mode(const json_t *entry)
 	return json_is_integer(mode) ? (int)json_integer_value(mode) : -1;
 }
 
-static gboolean
-download_file(Copy *copy, const json_t *entry, const char *remote, int dir_fd, const char *name, GError **error)
+static gboolean download_file(Copy *copy, const json_t *entry, const char *remote, int dir_fd, const char *name, GError **error)
 {
 	gint64 size = vial_api_integer(entry, "size", -1);
 	if (!vial_transfer_download_file(&copy->transfer, remote, size, dir_fd, name, entry_mode(entry), error))
@@ -257,23 +244,20 @@ download_file(Copy *copy, const json_t *entry, const char *remote, int dir_fd, c
 	return TRUE;
 }
 
-static gboolean
-is_plain(const json_t *entry)
+static gboolean is_plain(const json_t *entry)
 {
 	const char *type = vial_api_string(entry, "type");
 	return !type || strcmp(type, "file") == 0 || strcmp(type, "regular") == 0;
 }
 
-static gboolean
-is_directory(const json_t *entry)
+static gboolean is_directory(const json_t *entry)
 {
 	const char *type = vial_api_string(entry, "type");
 	gboolean is_link = type && (strcmp(type, "symlink") == 0 || strcmp(type, "link") == 0);
 	return !is_link && json_is_true(json_object_get(entry, "is_dir"));
 }
 
-static gboolean
-download_directory(Copy *copy, const char *remote, int dir_fd, int depth, GError **error)
+static gboolean download_directory(Copy *copy, const char *remote, int dir_fd, int depth, GError **error)
 {
 	g_autofree char *base = vial_api_path("/sandboxes/%s/fs/dir?path=%s", copy->transfer.sandbox_id, remote);
 	g_autofree char *as = user ? g_uri_escape_string(user, NULL, FALSE) : NULL;
@@ -308,8 +292,7 @@ download_directory(Copy *copy, const char *remote, int dir_fd, int depth, GError
 }
 
 /* Opens the directory that will hold `name`; -1 with *error. */
-static int
-open_parent(const char *path, char **out_name, GError **error)
+static int open_parent(const char *path, char **out_name, GError **error)
 {
 	g_autofree char *parent = g_path_get_dirname(path);
 	int fd = g_open(parent, O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
@@ -320,8 +303,7 @@ open_parent(const char *path, char **out_name, GError **error)
 	return fd;
 }
 
-static gboolean
-download_tree(Copy *copy, const char *remote, const char *target, GError **error)
+static gboolean download_tree(Copy *copy, const char *remote, const char *target, GError **error)
 {
 	if (g_mkdir(target, 0777) != 0 && errno != EEXIST)
 		return fail_errno(error, target, "made");
@@ -333,8 +315,16 @@ download_tree(Copy *copy, const char *remote, const char *target, GError **error
 	return is_ok;
 }
 
-static gboolean
-download(Copy *copy, const char *remote, const char *destination, gboolean is_into, GError **error)
+static gboolean show(Copy *copy, const char *remote, gint64 size_bytes, GError **error)
+{
+	VialSink sink;
+	vial_sink_init(&sink, copy->transfer.cli, STDOUT_FILENO, is_raw);
+	gboolean is_ok = vial_transfer_show(&copy->transfer, remote, size_bytes, &sink, error);
+	vial_sink_end(&sink);
+	return is_ok;
+}
+
+static gboolean download(Copy *copy, const char *remote, const char *destination, gboolean is_into, GError **error)
 {
 	g_autoptr(json_t) entry = vial_transfer_stat(&copy->transfer, remote, error);
 	if (!entry)
@@ -345,7 +335,7 @@ download(Copy *copy, const char *remote, const char *destination, gboolean is_in
 		if (is_dir)
 			return fail(error, "%s is a directory: try `vial exec ID -- tar c DIR`", remote);
 		copy->files++;
-		return vial_transfer_download(&copy->transfer, remote, size, STDOUT_FILENO, error);
+		return show(copy, remote, size, error);
 	}
 	g_autofree char *name = final_name(remote);
 	g_autofree char *target = is_into ? join(destination, name) : g_strdup(destination);
@@ -360,8 +350,7 @@ download(Copy *copy, const char *remote, const char *destination, gboolean is_in
 	return is_ok;
 }
 
-static gboolean
-download_all(Copy *copy, char **sources, int count, const char *destination, GError **error)
+static gboolean download_all(Copy *copy, char **sources, int count, const char *destination, GError **error)
 {
 	gboolean is_into = g_file_test(destination, G_FILE_TEST_IS_DIR);
 	if (!is_into && (count > 1 || g_str_has_suffix(destination, "/"))) {
@@ -380,16 +369,14 @@ download_all(Copy *copy, char **sources, int count, const char *destination, GEr
 
 /* --- the command ---------------------------------------------------------------------------------------------------- */
 
-static void
-report(VialCli *cli, const Copy *copy)
+static void report(VialCli *cli, const Copy *copy)
 {
 	gint64 total = vial_progress_total(copy->transfer.progress);
 	double seconds = vial_progress_seconds(copy->transfer.progress);
 	vial_progress_hide(copy->transfer.progress);
 	if (cli->is_json) {
-		g_autoptr(json_t) answer = json_pack("{s:i, s:i, s:i, s:I, s:f}", "files", copy->files, "directories",
-		                                     copy->directories, "skipped", copy->skipped, "bytes", (json_int_t)total,
-		                                     "seconds", seconds);
+		g_autoptr(json_t) answer = json_pack("{s:i, s:i, s:i, s:I, s:f}", "files", copy->files, "directories", copy->directories, "skipped",
+		                                     copy->skipped, "bytes", (json_int_t)total, "seconds", seconds);
 		vial_output_json(answer);
 	} else if (isatty(STDERR_FILENO)) {
 		g_autofree char *size = vial_output_bytes(total);
@@ -398,8 +385,7 @@ report(VialCli *cli, const Copy *copy)
 }
 
 /* All remote arguments must be on one side and of one sandbox. */
-static char *
-find_sandbox(VialCli *cli, char **sources, int count, const char *destination, gboolean *out_is_upload, int *out_status)
+static char *find_sandbox(VialCli *cli, char **sources, int count, const char *destination, gboolean *out_is_upload, int *out_status)
 {
 	const char *path;
 	g_autofree char *target = split_remote(destination, &path);
@@ -422,8 +408,7 @@ find_sandbox(VialCli *cli, char **sources, int count, const char *destination, g
 	return target ? g_steal_pointer(&target) : g_steal_pointer(&from);
 }
 
-int
-vial_cp_run(VialCli *cli, int argc, char **argv)
+int vial_cp_run(VialCli *cli, int argc, char **argv)
 {
 	int status = VIAL_EXIT_OK, count = argc - 1;
 	GError *error = NULL;

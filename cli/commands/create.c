@@ -25,13 +25,12 @@ static const VialOption options[] = {
 const VialSyntax vial_create_syntax = {
 	.arguments = "[OPTION...]",
 	.description = "The id goes to standard output, so that it can be kept:\n"
-	               "  id=$(vial create --ttl 1h)\n"
-	               "  vial exec $id -- uname -a",
+		       "  id=$(vial create --ttl 1h)\n"
+		       "  vial exec $id -- uname -a",
 	.options = options,
 };
 
-static json_t *
-body_from_options(GError **error)
+static json_t *body_from_options(GError **error)
 {
 	g_autoptr(json_t) body = vial_create_body(error);
 	json_t *variables = body ? vial_api_object_from_pairs(env, "env", error) : NULL;
@@ -53,8 +52,7 @@ body_from_options(GError **error)
 	return g_steal_pointer(&body);
 }
 
-int
-vial_create_run(VialCli *cli, int argc, char **argv)
+int vial_create_run(VialCli *cli, int argc, char **argv)
 {
 	GError *error = NULL;
 	json_t *body = body_from_options(&error);

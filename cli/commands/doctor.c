@@ -15,19 +15,17 @@
 const VialSyntax vial_doctor_syntax = {
 	.arguments = "",
 	.description = "Looks at this machine and at viald, says what is wrong and what to do about it, and why which engine is\n"
-	               "used. Works also while viald does not run. Ends with status 1 when something is wrong.",
+		       "used. Works also while viald does not run. Ends with status 1 when something is wrong.",
 };
 
-static void
-add_check(json_t *checks, const char *name, gboolean is_ok, const char *detail, const char *advice)
+static void add_check(json_t *checks, const char *name, gboolean is_ok, const char *detail, const char *advice)
 {
-	json_array_append_new(checks, json_pack("{s:s, s:b, s:s, s:s}", "name", name, "ok", is_ok, "detail", detail ? detail : "",
-	                                        "advice", is_ok || !advice ? "" : advice));
+	json_array_append_new(checks, json_pack("{s:s, s:b, s:s, s:s}", "name", name, "ok", is_ok, "detail", detail ? detail : "", "advice",
+	                                        is_ok || !advice ? "" : advice));
 }
 
 /* viald's binary: beside ours, as after a build or an installation, else in PATH. Free it. */
-static char *
-find_viald(void)
+static char *find_viald(void)
 {
 	g_autofree char *self = g_file_read_link("/proc/self/exe", NULL);
 	g_autofree char *directory = self ? g_path_get_dirname(self) : NULL;
@@ -38,27 +36,24 @@ find_viald(void)
 }
 
 /* The report, or NULL and one failed check. */
-static json_t *
-ask_viald(const char *viald, json_t *checks)
+static json_t *ask_viald(const char *viald, json_t *checks)
 {
 	g_autoptr(GError) error = NULL;
 	g_autofree char *out = NULL;
-	g_autoptr(GSubprocess) process = g_subprocess_new(G_SUBPROCESS_FLAGS_STDOUT_PIPE | G_SUBPROCESS_FLAGS_STDERR_SILENCE, &error,
-	                                                  viald, "--doctor", "--json", NULL);
+	g_autoptr(GSubprocess) process =
+		g_subprocess_new(G_SUBPROCESS_FLAGS_STDOUT_PIPE | G_SUBPROCESS_FLAGS_STDERR_SILENCE, &error, viald, "--doctor", "--json", NULL);
 	if (process && g_subprocess_communicate_utf8(process, NULL, NULL, &out, NULL, &error)) {
 		json_t *report = json_loads(out ? out : "", 0, NULL);
 		if (json_is_object(report))
 			return report;
 		json_decref(report);
 	}
-	g_autofree char *detail = g_strdup_printf("%s --doctor gave no report%s%s", viald, error ? ": " : "",
-	                                          error ? error->message : "");
+	g_autofree char *detail = g_strdup_printf("%s --doctor gave no report%s%s", viald, error ? ": " : "", error ? error->message : "");
 	add_check(checks, "host", FALSE, detail, "is it the viald that belongs to this vial? build both with `make build`");
 	return NULL;
 }
 
-static void
-check_server(VialCli *cli, json_t *checks)
+static void check_server(VialCli *cli, json_t *checks)
 {
 	g_autoptr(GError) error = NULL;
 	g_autoptr(json_t) health = NULL, me = NULL;
@@ -82,14 +77,12 @@ check_server(VialCli *cli, json_t *checks)
 }
 
 /* A check that did not succeed but is marked as not needed says what could be better, and is no failure. */
-static gboolean
-is_failure(const json_t *check)
+static gboolean is_failure(const json_t *check)
 {
 	return !json_is_true(json_object_get(check, "ok")) && !json_is_false(json_object_get(check, "needed"));
 }
 
-static gboolean
-all_well(const json_t *checks)
+static gboolean all_well(const json_t *checks)
 {
 	for (gsize i = 0; i < json_array_size(checks); i++)
 		if (is_failure(json_array_get(checks, i)))
@@ -97,12 +90,11 @@ all_well(const json_t *checks)
 	return TRUE;
 }
 
-static void
-print_check(VialCli *cli, const json_t *check)
+static void print_check(VialCli *cli, const json_t *check)
 {
 	gboolean is_ok = json_is_true(json_object_get(check, "ok"));
-	g_autofree char *name = vial_api_text(check, "name"), *detail = vial_api_text(check, "detail");
-	g_autofree char *advice = vial_api_text(check, "advice");
+	g_autofree char *name = vial_api_line(check, "name"), *detail = vial_api_line(check, "detail");
+	g_autofree char *advice = vial_api_line(check, "advice");
 	const char *mark = is_ok ? "✓" : is_failure(check) ? "✗" : "–";
 	const char *style = is_ok ? "32" : is_failure(check) ? "31" : "2";
 	if (cli->is_quiet && !is_failure(check))
@@ -112,8 +104,7 @@ print_check(VialCli *cli, const json_t *check)
 		printf("  %-10s %s→ %s%s\n", "", vial_output_style(cli, "1"), advice, vial_output_style(cli, "0"));
 }
 
-int
-vial_doctor_run(VialCli *cli, int argc, char **argv)
+int vial_doctor_run(VialCli *cli, int argc, char **argv)
 {
 	g_autoptr(json_t) checks = json_array();
 	g_autofree char *viald = find_viald();
@@ -132,7 +123,7 @@ vial_doctor_run(VialCli *cli, int argc, char **argv)
 	for (gsize i = 0; i < json_array_size(checks); i++)
 		print_check(cli, json_array_get(checks, i));
 	if (engine && !cli->is_quiet) {
-		g_autofree char *chosen = vial_api_text(engine, "chosen"), *reason = vial_api_text(engine, "reason");
+		g_autofree char *chosen = vial_api_line(engine, "chosen"), *reason = vial_api_line(engine, "reason");
 		gboolean is_sentence = *chosen && g_str_has_prefix(reason, chosen); /* "gvisor, because …" */
 		printf("\nEngine: %s%s%s%s%s\n", vial_output_style(cli, "1"), *chosen ? chosen : "none", vial_output_style(cli, "0"),
 		       *reason && !is_sentence ? ", because " : "", is_sentence ? reason + strlen(chosen) : reason);

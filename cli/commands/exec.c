@@ -32,13 +32,13 @@ static const VialOption options[] = {
 const VialSyntax vial_exec_syntax = {
 	.arguments = "ID [OPTION...] [--] COMMAND [ARGUMENT...]",
 	.description = "Output comes as it is made, and vial ends with the status of the command: 124 when it ran into --timeout,\n"
-	               "125 when vial itself failed. Ctrl-C ends the command. A single argument that contains a blank is run by\n"
-	               "bash, as with -c. Standard input is passed on unless it is a terminal.\n"
-	               "\n"
-	               "  vial exec 4kq -- python3 -c 'print(6*7)'\n"
-	               "  vial exec 4kq 'ls -l | sort'\n"
-	               "  tar c src | vial exec 4kq -- tar x\n"
-	               "  vial exec -it 4kq -- htop",
+		       "125 when vial itself failed. Ctrl-C ends the command. A single argument that contains a blank is run by\n"
+		       "bash, as with -c. Standard input is passed on unless it is a terminal.\n"
+		       "\n"
+		       "  vial exec 4kq -- python3 -c 'print(6*7)'\n"
+		       "  vial exec 4kq 'ls -l | sort'\n"
+		       "  tar c src | vial exec 4kq -- tar x\n"
+		       "  vial exec -it 4kq -- htop",
 	.options = options,
 	.verbatim_after = 2,
 	.min_arguments = 1,
@@ -46,8 +46,7 @@ const VialSyntax vial_exec_syntax = {
 	.completes = "@sandbox",
 };
 
-static int
-run_streamed(VialCli *cli, const char *id, json_t *body)
+static int run_streamed(VialCli *cli, const char *id, json_t *body)
 {
 	if (!isatty(STDOUT_FILENO)) /* a pipe wants the exact bytes; text would turn what is not UTF-8 into U+FFFD */
 		json_object_set_new(body, "encoding", json_string("base64"));
@@ -56,8 +55,7 @@ run_streamed(VialCli *cli, const char *id, json_t *body)
 }
 
 /* --json and --background: one answer. */
-static int
-run_collected(VialCli *cli, const char *id, json_t *body)
+static int run_collected(VialCli *cli, const char *id, json_t *body)
 {
 	GError *error = NULL;
 	g_autoptr(json_t) answer = NULL;
@@ -73,8 +71,7 @@ run_collected(VialCli *cli, const char *id, json_t *body)
 	return vial_exec_status(cli, json_is_true(json_object_get(answer, "timed_out")), vial_api_integer(answer, "exit_code", 0));
 }
 
-static json_t *
-command_body(int argc, char **argv)
+static json_t *command_body(int argc, char **argv)
 {
 	json_t *body = json_object();
 	if (line) {
@@ -90,8 +87,7 @@ command_body(int argc, char **argv)
 	return body;
 }
 
-static gboolean
-set_options(json_t *body, GError **error)
+static gboolean set_options(json_t *body, GError **error)
 {
 	if (cwd)
 		json_object_set_new(body, "cwd", json_string(cwd));
@@ -109,8 +105,7 @@ set_options(json_t *body, GError **error)
 }
 
 /* A pty takes a shell line: the arguments, each quoted. */
-static int
-run_on_terminal(VialCli *cli, const char *id, int argc, char **argv)
+static int run_on_terminal(VialCli *cli, const char *id, int argc, char **argv)
 {
 	GString *quoted = g_string_new(NULL);
 	for (guint i = 0; env && i < env->len; i++) {
@@ -132,8 +127,7 @@ run_on_terminal(VialCli *cli, const char *id, int argc, char **argv)
 	return status;
 }
 
-int
-vial_exec_run(VialCli *cli, int argc, char **argv)
+int vial_exec_run(VialCli *cli, int argc, char **argv)
 {
 	GError *error = NULL;
 	if (!line && argc < 2)
@@ -153,6 +147,5 @@ vial_exec_run(VialCli *cli, int argc, char **argv)
 	gboolean has_input = wants_stdin || (!isatty(STDIN_FILENO) && !wants_no_stdin && !is_background);
 	if (has_input && !vial_stdin_attach(cli, id, user, body, &error))
 		return vial_output_fail_remote(cli, error);
-	return cli->is_json || is_background ? run_collected(cli, id, g_steal_pointer(&body))
-	                                     : run_streamed(cli, id, g_steal_pointer(&body));
+	return cli->is_json || is_background ? run_collected(cli, id, g_steal_pointer(&body)) : run_streamed(cli, id, g_steal_pointer(&body));
 }

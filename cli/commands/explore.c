@@ -35,10 +35,10 @@ static const VialOption options[] = {
 const VialSyntax vial_explore_syntax = {
 	.arguments = "COMMAND...",
 	.description = "Each COMMAND is one shell line, tried in a fork of its own. Those that end with status 0 compete: by --score,\n"
-	               "without it by time. The winner's id is printed; it stays, the others are removed. In a fork, VIAL_CANDIDATE\n"
-	               "is its number from 1.\n"
-	               "\n"
-	               "  vial explore -s 4kq 'python3 fit.py --lr 0.1' 'python3 fit.py --lr 0.01' --score 'cat accuracy'",
+		       "without it by time. The winner's id is printed; it stays, the others are removed. In a fork, VIAL_CANDIDATE\n"
+		       "is its number from 1.\n"
+		       "\n"
+		       "  vial explore -s 4kq 'python3 fit.py --lr 0.1' 'python3 fit.py --lr 0.01' --score 'cat accuracy'",
 	.options = options,
 	.min_arguments = 1,
 	.max_arguments = FORKS_MAX,
@@ -61,8 +61,7 @@ typedef struct {
 	char *tree_id;
 } Exploration;
 
-static void
-exploration_clear(Exploration *exploration)
+static void exploration_clear(Exploration *exploration)
 {
 	for (guint i = 0; i < exploration->count; i++) {
 		g_free(exploration->candidates[i].id);
@@ -74,8 +73,7 @@ exploration_clear(Exploration *exploration)
 }
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC(Exploration, exploration_clear)
 
-static gboolean
-run_setup(VialCli *cli, const char *id, GError **error)
+static gboolean run_setup(VialCli *cli, const char *id, GError **error)
 {
 	if (!setup_line)
 		return TRUE;
@@ -92,8 +90,7 @@ run_setup(VialCli *cli, const char *id, GError **error)
 	return FALSE;
 }
 
-static gboolean
-fork_children(Exploration *exploration, const char *parent, GError **error)
+static gboolean fork_children(Exploration *exploration, const char *parent, GError **error)
 {
 	g_autoptr(json_t) answer = NULL;
 	g_autofree char *path = vial_api_path("/sandboxes/%s/fork-tree", parent);
@@ -115,9 +112,8 @@ fork_children(Exploration *exploration, const char *parent, GError **error)
 }
 
 /* Runs one line in each fork that `wants`; the answer is given to `take`. */
-static gboolean
-run_in_forks(Exploration *exploration, const char *common_line, gboolean only_viable,
-             void (*take)(Candidate *, json_t *answer), GError **error)
+static gboolean run_in_forks(Exploration *exploration, const char *common_line, gboolean only_viable, void (*take)(Candidate *, json_t *answer),
+                             GError **error)
 {
 	guint count = 0;
 	g_auto(GStrv) paths = g_new0(char *, exploration->count + 1);
@@ -154,8 +150,7 @@ run_in_forks(Exploration *exploration, const char *common_line, gboolean only_vi
 	return TRUE;
 }
 
-static void
-take_outcome(Candidate *candidate, json_t *answer)
+static void take_outcome(Candidate *candidate, json_t *answer)
 {
 	candidate->answer = json_incref(answer);
 	candidate->exit_code = vial_api_integer(answer, "exit_code", -1);
@@ -169,8 +164,7 @@ take_outcome(Candidate *candidate, json_t *answer)
 }
 
 /* The last number in `text`; FALSE when it has none. */
-static gboolean
-last_number(const char *text, double *out_number)
+static gboolean last_number(const char *text, double *out_number)
 {
 	g_auto(GStrv) words = g_strsplit_set(text, " \t\r\n", -1);
 	for (guint i = g_strv_length(words); i-- > 0;) {
@@ -184,8 +178,7 @@ last_number(const char *text, double *out_number)
 	return FALSE;
 }
 
-static void
-take_score(Candidate *candidate, json_t *answer)
+static void take_score(Candidate *candidate, json_t *answer)
 {
 	g_autofree char *text = vial_api_text(answer, "stdout");
 	gint64 exit_code = vial_api_integer(answer, "exit_code", -1);
@@ -196,8 +189,7 @@ take_score(Candidate *candidate, json_t *answer)
 		candidate->problem = g_strdup("its score printed no number");
 }
 
-static Candidate *
-find_winner(Exploration *exploration)
+static Candidate *find_winner(Exploration *exploration)
 {
 	Candidate *winner = NULL;
 	for (guint i = 0; i < exploration->count; i++) {
@@ -214,8 +206,7 @@ find_winner(Exploration *exploration)
 }
 
 /* Whatever promote has removed already is no error to remove again. */
-static void
-remove_losers(Exploration *exploration, const Candidate *winner)
+static void remove_losers(Exploration *exploration, const Candidate *winner)
 {
 	guint count = 0;
 	g_auto(GStrv) paths = g_new0(char *, exploration->count + 1);
@@ -236,8 +227,7 @@ remove_losers(Exploration *exploration, const Candidate *winner)
 	}
 }
 
-static gboolean
-promote(Exploration *exploration, const Candidate *winner, GError **error)
+static gboolean promote(Exploration *exploration, const Candidate *winner, GError **error)
 {
 	g_autofree char *path = vial_api_path("/sandboxes/%s/promote", winner->id);
 	json_t *body = json_pack("{s:b}", "cleanup_siblings", 1);
@@ -246,8 +236,7 @@ promote(Exploration *exploration, const Candidate *winner, GError **error)
 	return vial_api_call(exploration->cli, "POST", path, body, NULL, error);
 }
 
-static void
-report(Exploration *exploration, const Candidate *winner)
+static void report(Exploration *exploration, const Candidate *winner)
 {
 	VialCli *cli = exploration->cli;
 	g_autoptr(json_t) list = json_array();
@@ -273,8 +262,8 @@ report(Exploration *exploration, const Candidate *winner)
 		vial_table_add(table, candidate->line);
 	}
 	if (cli->is_json) {
-		g_autoptr(json_t) answer = json_pack("{s:s?, s:s, s:O}", "winner", winner ? winner->id : NULL, "tree_id",
-		                                     exploration->tree_id, "candidates", list);
+		g_autoptr(json_t) answer =
+			json_pack("{s:s?, s:s, s:O}", "winner", winner ? winner->id : NULL, "tree_id", exploration->tree_id, "candidates", list);
 		vial_output_json(answer);
 		return;
 	}
@@ -286,8 +275,7 @@ report(Exploration *exploration, const Candidate *winner)
 		puts(winner->id);
 }
 
-static int
-conclude(Exploration *exploration, Candidate *winner)
+static int conclude(Exploration *exploration, Candidate *winner)
 {
 	GError *error = NULL;
 	report(exploration, winner);
@@ -303,8 +291,7 @@ conclude(Exploration *exploration, Candidate *winner)
 	return vial_output_fail(exploration->cli, g_error_new(VIAL_HTTP_ERROR, VIAL_HTTP_FAILED, "no candidate succeeded"));
 }
 
-int
-vial_explore_run(VialCli *cli, int argc, char **argv)
+int vial_explore_run(VialCli *cli, int argc, char **argv)
 {
 	GError *error = NULL;
 	guint count = fork_count ? (guint)MIN(fork_count, FORKS_MAX + 1) : (guint)argc;

@@ -19,7 +19,7 @@ static const VialOption options[] = {
 const VialSyntax vial_fork_syntax = {
 	.arguments = "ID",
 	.description = "Each child has the memory, processes and files of this instant, and goes its own way from there; so does the\n"
-	               "parent. Prints the children's ids, one per line.",
+		       "parent. Prints the children's ids, one per line.",
 	.options = options,
 	.min_arguments = 1,
 	.max_arguments = 1,
@@ -27,8 +27,7 @@ const VialSyntax vial_fork_syntax = {
 };
 
 /* Some children may have failed while others live: each is reported. */
-static int
-print_children(VialCli *cli, const json_t *children)
+static int print_children(VialCli *cli, const json_t *children)
 {
 	int status = VIAL_EXIT_OK;
 	for (gsize i = 0; i < json_array_size(children); i++) {
@@ -45,8 +44,7 @@ print_children(VialCli *cli, const json_t *children)
 	return status;
 }
 
-int
-vial_fork_run(VialCli *cli, int argc, char **argv)
+int vial_fork_run(VialCli *cli, int argc, char **argv)
 {
 	GError *error = NULL;
 	g_autoptr(json_t) answer = NULL;

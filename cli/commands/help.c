@@ -16,8 +16,7 @@ const VialSyntax vial_help_syntax = {
 	.completes = "@command",
 };
 
-int
-vial_help_run(VialCli *cli, int argc, char **argv)
+int vial_help_run(VialCli *cli, int argc, char **argv)
 {
 	if (is_manpage) {
 		vial_help_manpage();

@@ -10,8 +10,7 @@ const VialSyntax vial_hibernate_syntax = {
 	.completes = "@sandbox",
 };
 
-int
-vial_hibernate_run(VialCli *cli, int argc, char **argv)
+int vial_hibernate_run(VialCli *cli, int argc, char **argv)
 {
 	return vial_api_each(cli, "POST", "/sandboxes/%s/hibernate", argc, argv);
 }

@@ -15,8 +15,7 @@ const VialSyntax vial_info_syntax = {
 };
 
 /* Times get their distance from now, which is what one wants to know. */
-static char *
-describe(const char *name, const json_t *sandbox)
+static char *describe(const char *name, const json_t *sandbox)
 {
 	const json_t *value = json_object_get(sandbox, name);
 	if (json_is_object(value) && g_strcmp0(name, "network") != 0)
@@ -33,12 +32,11 @@ describe(const char *name, const json_t *sandbox)
 	return text;
 }
 
-static void
-print_sandbox(VialCli *cli, const json_t *sandbox)
+static void print_sandbox(VialCli *cli, const json_t *sandbox)
 {
 	const char *name;
 	json_t *value;
-	json_object_foreach((json_t *)sandbox, name, value) {
+	json_object_foreach ((json_t *)sandbox, name, value) {
 		g_autofree char *text = describe(name, sandbox);
 		g_autofree char *clean = vial_sanitize_line(text);
 		g_autofree char *label = vial_sanitize_line(name);
@@ -48,8 +46,7 @@ print_sandbox(VialCli *cli, const json_t *sandbox)
 	}
 }
 
-int
-vial_info_run(VialCli *cli, int argc, char **argv)
+int vial_info_run(VialCli *cli, int argc, char **argv)
 {
 	for (int i = 0; i < argc; i++) {
 		GError *error = NULL;

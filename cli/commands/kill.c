@@ -22,8 +22,7 @@ const VialSyntax vial_kill_syntax = {
 	.completes = "@sandbox",
 };
 
-int
-vial_kill_run(VialCli *cli, int argc, char **argv)
+int vial_kill_run(VialCli *cli, int argc, char **argv)
 {
 	int status = VIAL_EXIT_OK;
 	GError *error = NULL;

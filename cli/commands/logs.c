@@ -33,23 +33,18 @@ typedef struct {
 	VialSink sink;
 } Log;
 
-static gboolean
-on_data(const void *bytes, gsize size, gpointer data, GError **error)
+static gboolean on_data(const void *bytes, gsize size, gpointer data, GError **error)
 {
 	return vial_sink_write(&((Log *)data)->sink, bytes, size, error);
 }
 
-static gboolean
-on_event(const char *event, json_t *data, gpointer user, GError **error)
+static gboolean on_event(const char *event, json_t *data, gpointer user, GError **error)
 {
 	Log *log = user;
 	const json_t *text = json_object_get(data, "line");
 	if (log->cli->is_json) {
-		char *line = json_dumps(data, JSON_COMPACT | JSON_ENCODE_ANY);
-		gboolean is_ok = !line || (vial_output_write_all(STDOUT_FILENO, line, strlen(line), error) &&
-		                           vial_output_write_all(STDOUT_FILENO, "\n", 1, error));
-		free(line);
-		return is_ok;
+		g_autofree char *line = vial_output_json_text(data, JSON_COMPACT);
+		return vial_output_write_all(STDOUT_FILENO, line, strlen(line), error) && vial_output_write_all(STDOUT_FILENO, "\n", 1, error);
 	}
 	if (strcmp(event, "error") == 0) {
 		g_autofree char *sentence = vial_api_text(data, "error");
@@ -64,8 +59,7 @@ on_event(const char *event, json_t *data, gpointer user, GError **error)
 	return log->sink.last == '\n' || vial_sink_write(&log->sink, "\n", 1, error);
 }
 
-static gboolean
-print_log(Log *log, const char *path, GError **error)
+static gboolean print_log(Log *log, const char *path, GError **error)
 {
 	if (log->cli->is_json) {
 		g_autoptr(json_t) lines = NULL;
@@ -78,8 +72,7 @@ print_log(Log *log, const char *path, GError **error)
 	return vial_http_perform(log->cli->http, &request, error);
 }
 
-static char *
-log_path(const char *id)
+static char *log_path(const char *id)
 {
 	g_autofree char *base = vial_api_path("/sandboxes/%s/logs", id);
 	GString *path = g_string_new(base);
@@ -93,8 +86,7 @@ log_path(const char *id)
 	return g_string_free(path, FALSE);
 }
 
-int
-vial_logs_run(VialCli *cli, int argc, char **argv)
+int vial_logs_run(VialCli *cli, int argc, char **argv)
 {
 	GError *error = NULL;
 	Log log = { .cli = cli };
@@ -103,8 +95,7 @@ vial_logs_run(VialCli *cli, int argc, char **argv)
 	if (!id)
 		return vial_output_fail(cli, error);
 	g_autofree char *path = log_path(id);
-	gboolean is_ok = does_follow ? vial_stream_perform(cli, "GET", path, NULL, on_event, &log, &error)
-	                             : print_log(&log, path, &error);
+	gboolean is_ok = does_follow ? vial_stream_perform(cli, "GET", path, NULL, on_event, &log, &error) : print_log(&log, path, &error);
 	vial_sink_end(&log.sink);
 	return is_ok ? VIAL_EXIT_OK : vial_output_fail(cli, error);
 }

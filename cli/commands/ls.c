@@ -23,8 +23,7 @@ const VialSyntax vial_ls_syntax = {
 	.options = options,
 };
 
-static char *
-query_from_options(GError **error)
+static char *query_from_options(GError **error)
 {
 	g_autoptr(json_t) labels = vial_api_object_from_pairs(metadata, "metadata", error);
 	if (!labels)
@@ -36,7 +35,7 @@ query_from_options(GError **error)
 		g_string_append(query, "&state=");
 		g_string_append_uri_escaped(query, state, NULL, FALSE);
 	}
-	json_object_foreach(labels, key, value) {
+	json_object_foreach (labels, key, value) {
 		g_string_append(query, "&metadata.");
 		g_string_append_uri_escaped(query, key, NULL, FALSE);
 		g_string_append_c(query, '=');
@@ -45,8 +44,7 @@ query_from_options(GError **error)
 	return g_string_free(query, FALSE);
 }
 
-static char *
-idle_policy(const json_t *sandbox)
+static char *idle_policy(const json_t *sandbox)
 {
 	gint64 seconds = vial_api_integer(sandbox, "idle_seconds", 0);
 	if (seconds <= 0)
@@ -56,8 +54,7 @@ idle_policy(const json_t *sandbox)
 	return g_strdup_printf("%s %s", time, action ? action : "delete");
 }
 
-static char *
-boot(const json_t *sandbox)
+static char *boot(const json_t *sandbox)
 {
 	const char *mode = vial_api_string(sandbox, "boot_mode");
 	const json_t *ms = json_object_get(sandbox, "boot_ms");
@@ -67,8 +64,7 @@ boot(const json_t *sandbox)
 	return g_strdup_printf("%.*f ms%s%s", value < 10 ? 1 : 0, value, mode ? " " : "", mode ? mode : "");
 }
 
-static void
-add_row(VialTable *table, const json_t *sandbox)
+static void add_row(VialTable *table, const json_t *sandbox)
 {
 	const char *status = vial_api_string(sandbox, "status");
 	vial_table_add(table, vial_api_string(sandbox, "id"));
@@ -82,8 +78,7 @@ add_row(VialTable *table, const json_t *sandbox)
 	vial_table_add_take(table, vial_api_pairs(json_object_get(sandbox, "metadata")));
 }
 
-int
-vial_ls_run(VialCli *cli, int argc, char **argv)
+int vial_ls_run(VialCli *cli, int argc, char **argv)
 {
 	GError *error = NULL;
 	g_autofree char *query = query_from_options(&error);

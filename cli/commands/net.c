@@ -23,49 +23,49 @@ static const VialOption options[] = {
 const VialSyntax vial_net_syntax = {
 	.arguments = "show ID | set ID MODE | check ID HOST [PORT] | events ID",
 	.description = "MODE is disabled, open or filtered; an ENTRY is an address, a range, a domain, *.domain or ALL_TRAFFIC, with\n"
-	               ":port or :from-to if only some ports are meant. `set` replaces the whole policy at once.\n\n"
-	               "  vial net set ID filtered --deny ALL_TRAFFIC --allow example.com:443\n"
-	               "  vial net check ID example.com 443",
+		       ":port or :from-to if only some ports are meant. `set` replaces the whole policy at once.\n\n"
+		       "  vial net set ID filtered --deny ALL_TRAFFIC --allow example.com:443\n"
+		       "  vial net check ID example.com 443",
 	.options = options,
 	.min_arguments = 2,
 	.max_arguments = 4,
 	.completes = "show set check events",
 };
 
-static void
-print_list(const char *name, const json_t *list)
+static void print_list(const char *name, const json_t *list)
 {
-	for (gsize i = 0; i < json_array_size(list); i++)
-		printf("%s %s\n", name, json_string_value(json_array_get(list, i)));
+	for (gsize i = 0; i < json_array_size(list); i++) {
+		const char *entry = json_string_value(json_array_get(list, i));
+		g_autofree char *clean = vial_sanitize_line(entry ? entry : "-");
+		printf("%s %s\n", name, clean);
+	}
 }
 
-static void
-print_limit(const json_t *policy, const char *field, const char *unit)
+static void print_limit(const json_t *policy, const char *field, const char *unit)
 {
 	gint64 limit = vial_api_integer(json_object_get(policy, "limits"), field, 0);
 	if (limit)
 		printf("limit %" G_GINT64_FORMAT " %s\n", limit, unit);
 }
 
-static void
-print_policy(const json_t *policy)
+static void print_policy(const json_t *policy)
 {
-	printf("mode  %s\n", vial_api_string(policy, "mode"));
+	g_autofree char *mode = vial_api_line(policy, "mode");
+	printf("mode  %s\n", mode);
 	print_list("allow", json_object_get(policy, "allow_out"));
 	print_list("deny ", json_object_get(policy, "deny_out"));
 	print_limit(policy, "rate_mbit", "Mbit/s");
 	print_limit(policy, "max_connections", "connections");
 }
 
-static void
-print_verdict(const json_t *verdict)
+static void print_verdict(const json_t *verdict)
 {
-	printf("%s, by %s: %s\n", vial_api_string(verdict, "verdict"), vial_api_string(verdict, "rule"),
-	       vial_api_string(verdict, "reason"));
+	g_autofree char *outcome = vial_api_line(verdict, "verdict"), *rule = vial_api_line(verdict, "rule");
+	g_autofree char *reason = vial_api_line(verdict, "reason");
+	printf("%s, by %s: %s\n", outcome, rule, reason);
 }
 
-static void
-print_events(VialCli *cli, json_t *answer)
+static void print_events(VialCli *cli, json_t *answer)
 {
 	const json_t *events = vial_api_list(answer, "events");
 	g_autoptr(VialTable) table = vial_table_new("TIME VERDICT KIND NAME ADDRESS >PORT RULE");
@@ -86,8 +86,7 @@ print_events(VialCli *cli, json_t *answer)
 }
 
 /* The request that a sub-command makes; NULL for one that there is not. `*out_body` may stay NULL. */
-static const char *
-plan(VialCli *cli, int argc, char **argv, const char **out_suffix, json_t **out_body)
+static const char *plan(VialCli *cli, int argc, char **argv, const char **out_suffix, json_t **out_body)
 {
 	const char *verb = argv[0];
 	*out_suffix = "/network";
@@ -106,8 +105,7 @@ plan(VialCli *cli, int argc, char **argv, const char **out_suffix, json_t **out_
 	return strcmp(verb, "events") == 0 && argc == 2 ? "GET" : NULL;
 }
 
-int
-vial_net_run(VialCli *cli, int argc, char **argv)
+int vial_net_run(VialCli *cli, int argc, char **argv)
 {
 	GError *error = NULL;
 	json_t *body = NULL;
@@ -134,7 +132,6 @@ vial_net_run(VialCli *cli, int argc, char **argv)
 	else
 		print_policy(answer);
 	/* A script asks with `vial net check … && …`. */
-	return g_strcmp0(json_string_value(json_object_get(answer, "verdict")), "deny") == 0 && strcmp(argv[0], "check") == 0 ?
-	               VIAL_EXIT_ERROR :
-	               VIAL_EXIT_OK;
+	return g_strcmp0(json_string_value(json_object_get(answer, "verdict")), "deny") == 0 && strcmp(argv[0], "check") == 0 ? VIAL_EXIT_ERROR
+	                                                                                                                      : VIAL_EXIT_OK;
 }

@@ -10,8 +10,7 @@ const VialSyntax vial_pause_syntax = {
 	.completes = "@sandbox",
 };
 
-int
-vial_pause_run(VialCli *cli, int argc, char **argv)
+int vial_pause_run(VialCli *cli, int argc, char **argv)
 {
 	return vial_api_each(cli, "POST", "/sandboxes/%s/pause", argc, argv);
 }

@@ -14,8 +14,7 @@ const VialSyntax vial_ports_syntax = {
 	.completes = "@sandbox",
 };
 
-int
-vial_ports_run(VialCli *cli, int argc, char **argv)
+int vial_ports_run(VialCli *cli, int argc, char **argv)
 {
 	GError *error = NULL;
 	g_autoptr(json_t) answer = NULL;

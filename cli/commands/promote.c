@@ -21,8 +21,7 @@ const VialSyntax vial_promote_syntax = {
 	.completes = "@sandbox",
 };
 
-int
-vial_promote_run(VialCli *cli, int argc, char **argv)
+int vial_promote_run(VialCli *cli, int argc, char **argv)
 {
 	GError *error = NULL;
 	g_autoptr(json_t) answer = NULL;
@@ -40,6 +39,6 @@ vial_promote_run(VialCli *cli, int argc, char **argv)
 	gsize failed = json_is_object(failures) ? json_object_size(failures) : json_array_size(failures);
 	if (failed == 0)
 		return VIAL_EXIT_OK;
-	return vial_output_fail(cli, g_error_new(VIAL_HTTP_ERROR, VIAL_HTTP_FAILED,
-	                                         "%d of the other forks could not be removed: see `vial tree`", (int)failed));
+	return vial_output_fail(
+		cli, g_error_new(VIAL_HTTP_ERROR, VIAL_HTTP_FAILED, "%d of the other forks could not be removed: see `vial tree`", (int)failed));
 }

@@ -22,14 +22,12 @@ const VialSyntax vial_ps_syntax = {
 	.completes = "@sandbox",
 };
 
-static gboolean
-has_exited(const json_t *process)
+static gboolean has_exited(const json_t *process)
 {
 	return g_strcmp0(vial_api_string(process, "state"), "exited") == 0;
 }
 
-static void
-add_row(VialTable *table, const json_t *process)
+static void add_row(VialTable *table, const json_t *process)
 {
 	gint64 started_ms = vial_api_integer(process, "started_at_ms", -1);
 	gint64 rss_kb = vial_api_integer(process, "rss_kb", -1), cpu_ms = vial_api_integer(process, "cpu_ms", -1);
@@ -49,8 +47,7 @@ add_row(VialTable *table, const json_t *process)
 	vial_table_add_take(table, vial_api_text(process, "cmd"));
 }
 
-int
-vial_ps_run(VialCli *cli, int argc, char **argv)
+int vial_ps_run(VialCli *cli, int argc, char **argv)
 {
 	GError *error = NULL;
 	g_autoptr(json_t) answer = NULL;

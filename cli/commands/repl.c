@@ -16,7 +16,8 @@ static char *language_name, *sandbox_given, *out_dir;
 static gboolean is_raw;
 
 static const VialOption options[] = {
-	{ 'l', "lang", VIAL_OPTION_STRING, &language_name, "NAME", "python (the default), javascript (TypeScript too) or bash", "python javascript bash" },
+	{ 'l', "lang", VIAL_OPTION_STRING, &language_name, "NAME", "python (the default), javascript (TypeScript too) or bash",
+	  "python javascript bash" },
 	{ 's', "sandbox", VIAL_OPTION_STRING, &sandbox_given, "ID", "in this sandbox instead of a new one", "@sandbox" },
 	{ 'o', "out", VIAL_OPTION_STRING, &out_dir, "DIR", "save figures and changed files here", "@directory" },
 	{ 0, "raw", VIAL_OPTION_FLAG, &is_raw, NULL, "let escape sequences through to our terminal", NULL },
@@ -27,11 +28,11 @@ static const VialOption options[] = {
 const VialSyntax vial_repl_syntax = {
 	.arguments = "[OPTION...]",
 	.description = "Enter runs what is complete and else begins a new line; Alt-Enter always begins one. Up and down move in the\n"
-	               "cell, then in the history; Ctrl-R searches it. Ctrl-C interrupts a running cell, Ctrl-D leaves.\n"
-	               "\n"
-	               "  :lang NAME   another language, in the same sandbox\n"
-	               "  :restart     a fresh kernel, its variables gone\n"
-	               "  :help, :quit",
+		       "cell, then in the history; Ctrl-R searches it. Ctrl-C interrupts a running cell, Ctrl-D leaves.\n"
+		       "\n"
+		       "  :lang NAME   another language, in the same sandbox\n"
+		       "  :restart     a fresh kernel, its variables gone\n"
+		       "  :help, :quit",
 	.options = options,
 };
 
@@ -45,8 +46,7 @@ typedef struct {
 	int number;
 } Repl;
 
-static const char *
-session_id(Repl *repl, GError **error)
+static const char *session_id(Repl *repl, GError **error)
 {
 	const char *known = g_hash_table_lookup(repl->sessions, repl->language);
 	if (known)
@@ -60,8 +60,7 @@ session_id(Repl *repl, GError **error)
 	return id;
 }
 
-static gboolean
-post_to_session(Repl *repl, const char *verb, GError **error)
+static gboolean post_to_session(Repl *repl, const char *verb, GError **error)
 {
 	const char *id = g_hash_table_lookup(repl->sessions, repl->language);
 	if (!id)
@@ -72,8 +71,7 @@ post_to_session(Repl *repl, const char *verb, GError **error)
 }
 
 /* Ctrl-C while a cell runs: the kernel is interrupted, and the stream goes on to tell how the cell ended. */
-static gboolean
-on_interrupt(gpointer data)
+static gboolean on_interrupt(gpointer data)
 {
 	g_autoptr(GError) error = NULL;
 	if (post_to_session(data, "interrupt", &error))
@@ -83,8 +81,7 @@ on_interrupt(gpointer data)
 }
 
 /* FALSE: the REPL cannot go on. */
-static gboolean
-run_cell(Repl *repl, const char *code, GError **error)
+static gboolean run_cell(Repl *repl, const char *code, GError **error)
 {
 	g_autoptr(GError) problem = NULL;
 	const char *id = session_id(repl, error);
@@ -97,8 +94,8 @@ run_cell(Repl *repl, const char *code, GError **error)
 	repl->number++;
 	if (is_ok)
 		return TRUE;
-	gboolean is_refused = problem->domain == VIAL_HTTP_ERROR && problem->code >= 400 && problem->code < 500 &&
-	                      problem->code != 401 && problem->code != 404;
+	gboolean is_refused =
+		problem->domain == VIAL_HTTP_ERROR && problem->code >= 400 && problem->code < 500 && problem->code != 401 && problem->code != 404;
 	if (is_refused || (g_error_matches(problem, VIAL_HTTP_ERROR, VIAL_HTTP_INTERRUPTED) && !vial_interrupt_is_final())) {
 		if (is_refused)
 			vial_output_note(repl->cli, "%s", problem->message);
@@ -110,8 +107,7 @@ run_cell(Repl *repl, const char *code, GError **error)
 }
 
 /* ":word …" to us, not to the kernel. FALSE: it is none. *out_leaves is set for :quit. */
-static gboolean
-take_command(Repl *repl, const char *cell, gboolean *out_leaves)
+static gboolean take_command(Repl *repl, const char *cell, gboolean *out_leaves)
 {
 	g_autoptr(GError) error = NULL;
 	if (cell[0] != ':' || !g_ascii_isalpha(cell[1]) || strchr(cell, '\n'))
@@ -140,8 +136,7 @@ take_command(Repl *repl, const char *cell, gboolean *out_leaves)
 	return TRUE;
 }
 
-static gboolean
-loop(Repl *repl, GError **error)
+static gboolean loop(Repl *repl, GError **error)
 {
 	for (;;) {
 		g_autofree char *cell = NULL;
@@ -162,8 +157,7 @@ loop(Repl *repl, GError **error)
 }
 
 /* In somebody's sandbox the kernels we made would stay. */
-static void
-end_sessions(Repl *repl)
+static void end_sessions(Repl *repl)
 {
 	GHashTableIter iter;
 	gpointer id;
@@ -175,8 +169,7 @@ end_sessions(Repl *repl)
 	}
 }
 
-int
-vial_repl_run(VialCli *cli, int argc, char **argv)
+int vial_repl_run(VialCli *cli, int argc, char **argv)
 {
 	GError *error = NULL;
 	const char *language = vial_cell_language(language_name ? language_name : "python");
@@ -191,12 +184,16 @@ vial_repl_run(VialCli *cli, int argc, char **argv)
 	g_autoptr(VialEditor) editor = vial_editor_new(language);
 	const char *id = vial_ephemeral_id(sandbox);
 	Repl repl = {
-		.cli = cli, .sandbox_id = id, .language = language, .sessions = sessions, .editor = editor, .number = 1,
+		.cli = cli,
+		.sandbox_id = id,
+		.language = language,
+		.sessions = sessions,
+		.editor = editor,
+		.number = 1,
 		.cell = { .cli = cli, .sandbox_id = id, .out_dir = out_dir, .is_raw = is_raw },
 	};
 	if (isatty(STDIN_FILENO))
-		vial_output_note(cli, "%s in %ssandbox %s (:help, Ctrl-D leaves)", language,
-		                 vial_ephemeral_is_ours(sandbox) ? "a new " : "", id);
+		vial_output_note(cli, "%s in %ssandbox %s (:help, Ctrl-D leaves)", language, vial_ephemeral_is_ours(sandbox) ? "a new " : "", id);
 	gboolean is_ok = loop(&repl, &error);
 	if (!vial_ephemeral_is_ours(sandbox))
 		end_sessions(&repl);

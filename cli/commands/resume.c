@@ -9,8 +9,7 @@ const VialSyntax vial_resume_syntax = {
 	.completes = "@sandbox",
 };
 
-int
-vial_resume_run(VialCli *cli, int argc, char **argv)
+int vial_resume_run(VialCli *cli, int argc, char **argv)
 {
 	return vial_api_each(cli, "POST", "/sandboxes/%s/resume", argc, argv);
 }

@@ -22,8 +22,7 @@ const VialSyntax vial_rm_syntax = {
 	.completes = "@sandbox",
 };
 
-static gboolean
-confirm(gsize count)
+static gboolean confirm(gsize count)
 {
 	fprintf(stderr, "Remove all %" G_GSIZE_FORMAT " sandboxes? [y/N] ", count);
 	fflush(stderr);
@@ -32,8 +31,7 @@ confirm(gsize count)
 }
 
 /* Fills ids; FALSE when the command is over, with its status. */
-static gboolean
-collect_all(VialCli *cli, GPtrArray *ids, int *out_status)
+static gboolean collect_all(VialCli *cli, GPtrArray *ids, int *out_status)
 {
 	GError *error = NULL;
 	if (!is_forced && !isatty(STDIN_FILENO)) {
@@ -60,8 +58,7 @@ collect_all(VialCli *cli, GPtrArray *ids, int *out_status)
 	return TRUE;
 }
 
-static int
-remove_each(VialCli *cli, GPtrArray *ids)
+static int remove_each(VialCli *cli, GPtrArray *ids)
 {
 	int status = VIAL_EXIT_OK;
 	guint count = ids->len;
@@ -91,8 +88,7 @@ remove_each(VialCli *cli, GPtrArray *ids)
 	return status;
 }
 
-int
-vial_rm_run(VialCli *cli, int argc, char **argv)
+int vial_rm_run(VialCli *cli, int argc, char **argv)
 {
 	int status = VIAL_EXIT_OK;
 	g_autoptr(GPtrArray) ids = g_ptr_array_new_with_free_func(g_free);

@@ -17,7 +17,8 @@ static gint64 timeout_seconds;
 static gboolean is_raw;
 
 static const VialOption options[] = {
-	{ 'l', "lang", VIAL_OPTION_STRING, &language_name, "NAME", "python, javascript (TypeScript too) or bash; else the file's suffix says it", "python javascript bash" },
+	{ 'l', "lang", VIAL_OPTION_STRING, &language_name, "NAME", "python, javascript (TypeScript too) or bash; else the file's suffix says it",
+	  "python javascript bash" },
 	{ 's', "sandbox", VIAL_OPTION_STRING, &sandbox_given, "ID", "in this sandbox, whose variables stay", "@sandbox" },
 	{ 'o', "out", VIAL_OPTION_STRING, &out_dir, "DIR", "save figures and changed files here", "@directory" },
 	{ 0, "timeout", VIAL_OPTION_DURATION, &timeout_seconds, "TIME", "interrupt it after this time, with status 124", NULL },
@@ -29,19 +30,18 @@ static const VialOption options[] = {
 const VialSyntax vial_run_syntax = {
 	.arguments = "FILE|-",
 	.description = "Runs the file as one cell of a notebook: output as it comes, then the value of the last expression. Without\n"
-	               "--sandbox it runs in a sandbox of its own, which is removed afterwards. The status is 0 when the code ran\n"
-	               "through, 1 when it raised an error.\n"
-	               "\n"
-	               "  vial run plot.py --out figures\n"
-	               "  echo '6*7' | vial run -",
+		       "--sandbox it runs in a sandbox of its own, which is removed afterwards. The status is 0 when the code ran\n"
+		       "through, 1 when it raised an error.\n"
+		       "\n"
+		       "  vial run plot.py --out figures\n"
+		       "  echo '6*7' | vial run -",
 	.options = options,
 	.min_arguments = 1,
 	.max_arguments = 1,
 	.completes = "@file",
 };
 
-static char *
-read_code(const char *file, GError **error)
+static char *read_code(const char *file, GError **error)
 {
 	g_autoptr(GString) code = g_string_new(NULL);
 	FILE *stream = strcmp(file, "-") == 0 ? stdin : fopen(file, "re");
@@ -56,8 +56,8 @@ read_code(const char *file, GError **error)
 	if (stream != stdin)
 		fclose(stream);
 	if (problem)
-		g_set_error(error, VIAL_HTTP_ERROR, problem == EINTR ? VIAL_HTTP_INTERRUPTED : VIAL_HTTP_FAILED, "%s cannot be read: %s",
-		            file, g_strerror(problem));
+		g_set_error(error, VIAL_HTTP_ERROR, problem == EINTR ? VIAL_HTTP_INTERRUPTED : VIAL_HTTP_FAILED, "%s cannot be read: %s", file,
+		            g_strerror(problem));
 	else if (code->len > CODE_MAX_BYTES)
 		g_set_error(error, VIAL_HTTP_ERROR, VIAL_HTTP_FAILED, "%s is larger than %d MiB: is it code?", file, CODE_MAX_BYTES >> 20);
 	else if (!g_utf8_validate_len(code->str, code->len, NULL))
@@ -68,8 +68,7 @@ read_code(const char *file, GError **error)
 }
 
 /* From --lang, the suffix, or a first line such as "#!/usr/bin/env python3". NULL: cannot tell. */
-static const char *
-find_language(const char *file, const char *code)
+static const char *find_language(const char *file, const char *code)
 {
 	if (language_name)
 		return vial_cell_language(language_name);
@@ -92,8 +91,7 @@ find_language(const char *file, const char *code)
 	return strcmp(file, "-") == 0 ? "python" : NULL;
 }
 
-static json_t *
-run_body(const char *code, const char *language)
+static json_t *run_body(const char *code, const char *language)
 {
 	json_t *body = json_pack("{s:s, s:s}", "code", code, "language", language);
 	if (timeout_seconds)
@@ -101,8 +99,7 @@ run_body(const char *code, const char *language)
 	return body;
 }
 
-static int
-run_collected(VialCli *cli, VialCell *cell, json_t *body)
+static int run_collected(VialCli *cli, VialCell *cell, json_t *body)
 {
 	GError *error = NULL;
 	g_autoptr(json_t) execution = NULL;
@@ -117,8 +114,7 @@ run_collected(VialCli *cli, VialCell *cell, json_t *body)
 	return (int)CLAMP(vial_api_integer(execution, "exit_code", 0), 0, 255);
 }
 
-int
-vial_run_run(VialCli *cli, int argc, char **argv)
+int vial_run_run(VialCli *cli, int argc, char **argv)
 {
 	GError *error = NULL;
 	g_autofree char *code = read_code(argv[0], &error);

@@ -18,14 +18,13 @@ static const VialOption options[] = {
 const VialSyntax vial_sh_syntax = {
 	.arguments = "[ID]",
 	.description = "Without an id a sandbox is made for the occasion and removed at the end. Every key goes to the sandbox,\n"
-	               "Ctrl-C included; the way out of a terminal that hangs is Enter, then ~ and a dot.",
+		       "Ctrl-C included; the way out of a terminal that hangs is Enter, then ~ and a dot.",
 	.options = options,
 	.max_arguments = 1,
 	.completes = "@sandbox",
 };
 
-int
-vial_sh_run(VialCli *cli, int argc, char **argv)
+int vial_sh_run(VialCli *cli, int argc, char **argv)
 {
 	GError *error = NULL;
 	if (cli->is_json)

@@ -15,15 +15,14 @@ static const VialOption options[] = {
 const VialSyntax vial_snapshot_syntax = {
 	.arguments = "ID",
 	.description = "Memory, processes and files as they are now; the sandbox goes on. Prints the snapshot's id:\n"
-	               "  vial create --from $(vial snapshot 4kq)",
+		       "  vial create --from $(vial snapshot 4kq)",
 	.options = options,
 	.min_arguments = 1,
 	.max_arguments = 1,
 	.completes = "@sandbox",
 };
 
-int
-vial_snapshot_run(VialCli *cli, int argc, char **argv)
+int vial_snapshot_run(VialCli *cli, int argc, char **argv)
 {
 	GError *error = NULL;
 	g_autoptr(json_t) snapshot = NULL;

@@ -21,8 +21,7 @@ const VialSyntax vial_snapshots_syntax = {
 	.completes = "@snapshot",
 };
 
-static int
-remove_each(VialCli *cli, int argc, char **argv)
+static int remove_each(VialCli *cli, int argc, char **argv)
 {
 	int status = VIAL_EXIT_OK;
 	for (int i = 0; i < argc; i++) {
@@ -37,8 +36,7 @@ remove_each(VialCli *cli, int argc, char **argv)
 }
 
 /* All, or those asked for, as one array. */
-static json_t *
-collect(VialCli *cli, int argc, char **argv, GError **error)
+static json_t *collect(VialCli *cli, int argc, char **argv, GError **error)
 {
 	g_autoptr(json_t) list = json_array();
 	g_autoptr(json_t) answer = NULL;
@@ -57,8 +55,7 @@ collect(VialCli *cli, int argc, char **argv, GError **error)
 	return g_steal_pointer(&list);
 }
 
-int
-vial_snapshots_run(VialCli *cli, int argc, char **argv)
+int vial_snapshots_run(VialCli *cli, int argc, char **argv)
 {
 	GError *error = NULL;
 	if (does_remove && argc == 0)

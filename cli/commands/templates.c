@@ -13,8 +13,7 @@ const VialSyntax vial_templates_syntax = {
 	.completes = "@template",
 };
 
-static void
-add_row(VialTable *table, const json_t *template)
+static void add_row(VialTable *table, const json_t *template)
 {
 	const json_t *aliases = json_object_get(template, "aliases");
 	GString *joined = g_string_new(NULL);
@@ -32,20 +31,17 @@ add_row(VialTable *table, const json_t *template)
 	vial_table_add(table, vial_api_string(template, "description"));
 }
 
-static void
-print_one(VialCli *cli, const json_t *template)
+static void print_one(VialCli *cli, const json_t *template)
 {
 	const char *name;
 	json_t *value;
-	json_object_foreach((json_t *)template, name, value) {
-		g_autofree char *text = vial_api_text(template, name);
-		g_autofree char *clean = vial_sanitize_line(text);
-		printf("%s%-14s%s  %s\n", vial_output_style(cli, "2"), name, vial_output_style(cli, "0"), clean);
+	json_object_foreach ((json_t *)template, name, value) {
+		g_autofree char *clean = vial_api_line(template, name), *label = vial_sanitize_line(name);
+		printf("%s%-14s%s  %s\n", vial_output_style(cli, "2"), label, vial_output_style(cli, "0"), clean);
 	}
 }
 
-int
-vial_templates_run(VialCli *cli, int argc, char **argv)
+int vial_templates_run(VialCli *cli, int argc, char **argv)
 {
 	GError *error = NULL;
 	g_autoptr(json_t) answer = NULL;

@@ -44,16 +44,14 @@ typedef struct {
 	gint64 at_us;
 } Sample;
 
-static void
-row_clear(gpointer data)
+static void row_clear(gpointer data)
 {
 	Row *row = data;
 	json_decref(row->sandbox);
 	json_decref(row->metrics);
 }
 
-static double
-cpu_since(GHashTable *samples, const char *id, const json_t *metrics)
+static double cpu_since(GHashTable *samples, const char *id, const json_t *metrics)
 {
 	const json_t *value = json_object_get(metrics, "cpu_ms");
 	if (!json_is_number(value))
@@ -68,8 +66,7 @@ cpu_since(GHashTable *samples, const char *id, const json_t *metrics)
 	return percent;
 }
 
-static int
-compare_rows(gconstpointer a, gconstpointer b)
+static int compare_rows(gconstpointer a, gconstpointer b)
 {
 	double left = ((const Row *)a)->cpu_percent, right = ((const Row *)b)->cpu_percent;
 	if (left != right)
@@ -77,8 +74,7 @@ compare_rows(gconstpointer a, gconstpointer b)
 	return g_strcmp0(vial_api_string(((const Row *)a)->sandbox, "id"), vial_api_string(((const Row *)b)->sandbox, "id"));
 }
 
-static GArray *
-look(VialCli *cli, GHashTable *samples, GError **error)
+static GArray *look(VialCli *cli, GHashTable *samples, GError **error)
 {
 	g_autoptr(json_t) sandboxes = vial_api_sandboxes(cli, "", error);
 	if (!sandboxes)
@@ -110,8 +106,7 @@ look(VialCli *cli, GHashTable *samples, GError **error)
 	return rows;
 }
 
-static char *
-share(const json_t *metrics, const char *used_name, const char *limit_name)
+static char *share(const json_t *metrics, const char *used_name, const char *limit_name)
 {
 	gint64 used = vial_api_integer(metrics, used_name, -1), limit = vial_api_integer(metrics, limit_name, -1);
 	if (used < 0)
@@ -123,8 +118,7 @@ share(const json_t *metrics, const char *used_name, const char *limit_name)
 	return g_strdup_printf("%s / %s", first, second);
 }
 
-static char *
-render(VialCli *cli, GArray *rows, int width)
+static char *render(VialCli *cli, GArray *rows, int width)
 {
 	g_autoptr(VialTable) table = vial_table_new("ID TEMPLATE STATUS >CPU% >MEMORY >DISK >PROCESSES >AGE METADATA");
 	for (guint i = 0; i < rows->len; i++) {
@@ -144,8 +138,7 @@ render(VialCli *cli, GArray *rows, int width)
 	return vial_table_render(table, width, cli->has_color_out);
 }
 
-static void
-print_json(GArray *rows)
+static void print_json(GArray *rows)
 {
 	g_autoptr(json_t) list = json_array();
 	for (guint i = 0; i < rows->len; i++) {
@@ -159,8 +152,7 @@ print_json(GArray *rows)
 }
 
 /* The upper part of the table that fits, on a screen of its own. */
-static void
-draw(VialCli *cli, GArray *rows)
+static void draw(VialCli *cli, GArray *rows)
 {
 	int height = 24, width = 80;
 	vial_terminal_size(&height, &width);
@@ -175,8 +167,7 @@ draw(VialCli *cli, GArray *rows)
 }
 
 /* Until the time is over, the window changed, or the user wants to leave (FALSE). */
-static gboolean
-wait_or_leave(int milliseconds)
+static gboolean wait_or_leave(int milliseconds)
 {
 	struct pollfd fds[] = {
 		{ .fd = STDIN_FILENO, .events = POLLIN },
@@ -191,8 +182,7 @@ wait_or_leave(int milliseconds)
 	return !vial_interrupt_pending() && !(fds[0].revents & (POLLHUP | POLLERR));
 }
 
-static int
-watch(VialCli *cli, GHashTable *samples)
+static int watch(VialCli *cli, GHashTable *samples)
 {
 	GError *error = NULL;
 	gboolean is_first = TRUE, goes_on = vial_terminal_raw();
@@ -216,8 +206,7 @@ watch(VialCli *cli, GHashTable *samples)
 	return VIAL_EXIT_OK;
 }
 
-int
-vial_top_run(VialCli *cli, int argc, char **argv)
+int vial_top_run(VialCli *cli, int argc, char **argv)
 {
 	g_autoptr(GHashTable) samples = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, g_free);
 	if (!is_once && !cli->is_json && isatty(STDOUT_FILENO) && isatty(STDIN_FILENO))

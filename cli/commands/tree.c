@@ -16,8 +16,7 @@ const VialSyntax vial_tree_syntax = {
 	.completes = "@sandbox",
 };
 
-static const char *
-parent_of(const json_t *sandboxes, const json_t *sandbox)
+static const char *parent_of(const json_t *sandboxes, const json_t *sandbox)
 {
 	const char *parent = vial_api_string(sandbox, "parent");
 	for (gsize i = 0; parent && i < json_array_size(sandboxes); i++)
@@ -26,20 +25,18 @@ parent_of(const json_t *sandboxes, const json_t *sandbox)
 	return NULL; /* none, or it is gone: a root */
 }
 
-static void
-print_node(VialCli *cli, const json_t *sandbox, const char *lead)
+static void print_node(VialCli *cli, const json_t *sandbox, const char *lead)
 {
 	const char *status = vial_api_string(sandbox, "status"), *style = vial_status_style(status);
-	g_autofree char *id = vial_api_text(sandbox, "id"), *template = vial_api_text(sandbox, "template");
+	g_autofree char *id = vial_api_line(sandbox, "id"), *template = vial_api_line(sandbox, "template"), *shown = vial_api_line(sandbox, "status");
 	g_autofree char *age = vial_output_age(vial_api_string(sandbox, "created_at"));
 	g_autofree char *pairs = vial_api_pairs(json_object_get(sandbox, "metadata"));
 	g_autofree char *clean = vial_sanitize_line(pairs);
-	printf("%s%s  %s  %s%s%s  %s%s%s\n", lead, id, template, style ? vial_output_style(cli, style) : "", status ? status : "-",
+	printf("%s%s  %s  %s%s%s  %s%s%s\n", lead, id, template, style ? vial_output_style(cli, style) : "", status ? shown : "-",
 	       style ? vial_output_style(cli, "0") : "", age, *clean ? "  " : "", clean);
 }
 
-static void
-print_children(VialCli *cli, const json_t *sandboxes, const char *parent, const char *lead, int depth)
+static void print_children(VialCli *cli, const json_t *sandboxes, const char *parent, const char *lead, int depth)
 {
 	g_autoptr(GPtrArray) children = g_ptr_array_new();
 	for (gsize i = 0; i < json_array_size(sandboxes); i++)
@@ -55,8 +52,7 @@ print_children(VialCli *cli, const json_t *sandboxes, const char *parent, const 
 	}
 }
 
-static json_t *
-nest(const json_t *sandboxes, const char *parent, int depth)
+static json_t *nest(const json_t *sandboxes, const char *parent, int depth)
 {
 	json_t *list = json_array();
 	for (gsize i = 0; i < json_array_size(sandboxes) && depth < DEPTH_MAX; i++) {
@@ -71,16 +67,14 @@ nest(const json_t *sandboxes, const char *parent, int depth)
 }
 
 /* Older first; siblings of one instant by id, so that the picture stays the same. */
-static int
-compare(gconstpointer a, gconstpointer b)
+static int compare(gconstpointer a, gconstpointer b)
 {
 	const json_t *left = *(const json_t *const *)a, *right = *(const json_t *const *)b;
 	int order = g_strcmp0(vial_api_string(left, "created_at"), vial_api_string(right, "created_at"));
 	return order ? order : g_strcmp0(vial_api_string(left, "id"), vial_api_string(right, "id"));
 }
 
-static json_t *
-sorted(const json_t *sandboxes)
+static json_t *sorted(const json_t *sandboxes)
 {
 	g_autoptr(GPtrArray) list = g_ptr_array_new();
 	for (gsize i = 0; i < json_array_size(sandboxes); i++)
@@ -92,8 +86,7 @@ sorted(const json_t *sandboxes)
 	return result;
 }
 
-int
-vial_tree_run(VialCli *cli, int argc, char **argv)
+int vial_tree_run(VialCli *cli, int argc, char **argv)
 {
 	GError *error = NULL;
 	g_autofree char *root = argc ? vial_api_sandbox_id(cli, argv[0], &error) : NULL;

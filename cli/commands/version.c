@@ -10,8 +10,7 @@ const VialSyntax vial_version_syntax = {
 	.description = "A viald that does not answer is no error here.",
 };
 
-int
-vial_version_run(VialCli *cli, int argc, char **argv)
+int vial_version_run(VialCli *cli, int argc, char **argv)
 {
 	g_autoptr(GError) error = NULL;
 	g_autoptr(json_t) health = NULL;

@@ -10,8 +10,7 @@ const VialSyntax vial_wake_syntax = {
 	.completes = "@sandbox",
 };
 
-int
-vial_wake_run(VialCli *cli, int argc, char **argv)
+int vial_wake_run(VialCli *cli, int argc, char **argv)
 {
 	return vial_api_each(cli, "POST", "/sandboxes/%s/wake", argc, argv);
 }

@@ -5,8 +5,7 @@
 
 static const char *const role_names[] = { [VIAL_ROLE_USER] = "user", [VIAL_ROLE_ADMIN] = "admin" };
 
-VialIdentity *
-vial_identity_new(const char *key_id, const char *project, VialRole role, const char *label)
+VialIdentity *vial_identity_new(const char *key_id, const char *project, VialRole role, const char *label)
 {
 	VialIdentity *identity = g_new0(VialIdentity, 1);
 
@@ -18,15 +17,13 @@ vial_identity_new(const char *key_id, const char *project, VialRole role, const 
 	return identity;
 }
 
-VialIdentity *
-vial_identity_ref(VialIdentity *identity)
+VialIdentity *vial_identity_ref(VialIdentity *identity)
 {
 	identity->refs++;
 	return identity;
 }
 
-void
-vial_identity_unref(VialIdentity *identity)
+void vial_identity_unref(VialIdentity *identity)
 {
 	if (!identity || --identity->refs > 0)
 		return;
@@ -36,14 +33,12 @@ vial_identity_unref(VialIdentity *identity)
 	g_free(identity);
 }
 
-const char *
-vial_role_name(VialRole role)
+const char *vial_role_name(VialRole role)
 {
 	return role_names[role];
 }
 
-gboolean
-vial_role_parse(const char *text, VialRole *out)
+gboolean vial_role_parse(const char *text, VialRole *out)
 {
 	for (gsize i = 0; i < G_N_ELEMENTS(role_names); i++) {
 		if (strcmp(text, role_names[i]) == 0) {

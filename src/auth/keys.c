@@ -31,8 +31,7 @@ struct VialKeys {
 };
 
 /* The digest is uniform; its first bytes are as good as any hash of it. */
-static guint
-hash_digest(gconstpointer digest)
+static guint hash_digest(gconstpointer digest)
 {
 	guint value;
 
@@ -40,14 +39,12 @@ hash_digest(gconstpointer digest)
 	return value;
 }
 
-static gboolean
-digests_are_equal(gconstpointer a, gconstpointer b)
+static gboolean digests_are_equal(gconstpointer a, gconstpointer b)
 {
 	return vial_constant_time_equal(a, b, VIAL_SHA256_BYTES);
 }
 
-static void
-entry_free(gpointer pointer)
+static void entry_free(gpointer pointer)
 {
 	Entry *entry = pointer;
 
@@ -55,8 +52,7 @@ entry_free(gpointer pointer)
 	g_free(entry);
 }
 
-static void
-add_entry(VialKeys *keys, const guint8 hash[VIAL_SHA256_BYTES], VialIdentity *identity)
+static void add_entry(VialKeys *keys, const guint8 hash[VIAL_SHA256_BYTES], VialIdentity *identity)
 {
 	Entry *entry = g_new0(Entry, 1);
 
@@ -65,9 +61,8 @@ add_entry(VialKeys *keys, const guint8 hash[VIAL_SHA256_BYTES], VialIdentity *id
 	g_hash_table_replace(keys->entries, entry->hash, entry);
 }
 
-static void
-register_key(VialKeys *keys, const char *secret, const char *project, VialRole role, const char *label,
-             const char *source, VialStoreDone done, gpointer data)
+static void register_key(VialKeys *keys, const char *secret, const char *project, VialRole role, const char *label, const char *source,
+                         VialStoreDone done, gpointer data)
 {
 	guint8 hash[VIAL_SHA256_BYTES];
 	char id[VIAL_ID_LENGTH + 1];
@@ -88,8 +83,7 @@ register_key(VialKeys *keys, const char *secret, const char *project, VialRole r
 	vial_store_put_key(keys->store, &record, done, data);
 }
 
-static gboolean
-is_well_formed(const char *secret)
+static gboolean is_well_formed(const char *secret)
 {
 	gsize length = strlen(VIAL_KEY_PREFIX);
 
@@ -102,8 +96,7 @@ is_well_formed(const char *secret)
 }
 
 /* The key in admin.key, which is made if it is not there. */
-static char *
-read_or_make_admin_key(VialKeys *keys, int dir_fd, GError **error)
+static char *read_or_make_admin_key(VialKeys *keys, int dir_fd, GError **error)
 {
 	g_autoptr(GError) problem = NULL;
 	g_autofree char *text = vial_file_read_at(dir_fd, ADMIN_FILE, MAX_FILE_BYTES, NULL, &problem);
@@ -118,7 +111,7 @@ read_or_make_admin_key(VialKeys *keys, int dir_fd, GError **error)
 		}
 		if (fstatat(dir_fd, ADMIN_FILE, &status, AT_SYMLINK_NOFOLLOW) == 0 && (status.st_mode & 077)) {
 			vial_log_warning("auth", "others could read the admin key; its mode is now 0600", "file", keys->admin_path);
-			fchmodat(dir_fd, ADMIN_FILE, 0600, 0);
+			(void)!fchmodat(dir_fd, ADMIN_FILE, 0600, 0);
 		}
 		return g_steal_pointer(&text);
 	}
@@ -135,8 +128,7 @@ read_or_make_admin_key(VialKeys *keys, int dir_fd, GError **error)
 }
 
 /* Takes the stored keys in, except keys of the file other than the one that is in it now: those are revoked. */
-static gboolean
-load_keys(VialKeys *keys, const char *admin_key, GError **error)
+static gboolean load_keys(VialKeys *keys, const char *admin_key, GError **error)
 {
 	g_autoptr(GPtrArray) records = vial_store_load_keys(keys->store, error);
 	guint8 admin_hash[VIAL_SHA256_BYTES], hash[VIAL_SHA256_BYTES];
@@ -161,8 +153,7 @@ load_keys(VialKeys *keys, const char *admin_key, GError **error)
 	return TRUE;
 }
 
-VialKeys *
-vial_keys_open(VialStore *store, const char *data_dir, GError **error)
+VialKeys *vial_keys_open(VialStore *store, const char *data_dir, GError **error)
 {
 	g_autofree char *dir = g_build_filename(data_dir, "keys", NULL);
 	vial_autofd int dir_fd = vial_dir_open(dir, 0700, error);
@@ -185,8 +176,7 @@ vial_keys_open(VialStore *store, const char *data_dir, GError **error)
 	return keys;
 }
 
-void
-vial_keys_free(VialKeys *keys)
+void vial_keys_free(VialKeys *keys)
 {
 	if (!keys)
 		return;
@@ -196,26 +186,27 @@ vial_keys_free(VialKeys *keys)
 	g_free(keys);
 }
 
-const char *
-vial_keys_admin_file(const VialKeys *keys)
+const char *vial_keys_admin_file(const VialKeys *keys)
 {
 	return keys->admin_path;
 }
 
-gboolean
-vial_keys_admin_file_is_new(const VialKeys *keys)
+gboolean vial_keys_admin_file_is_new(const VialKeys *keys)
 {
 	return keys->is_new;
 }
 
-const VialSigning *
-vial_keys_signing(const VialKeys *keys)
+const VialSigning *vial_keys_signing(const VialKeys *keys)
 {
 	return keys->signing;
 }
 
-VialIdentity *
-vial_keys_lookup(VialKeys *keys, const char *key)
+gboolean vial_keys_is_operator(const VialIdentity *identity)
+{
+	return identity->role == VIAL_ROLE_ADMIN && strcmp(identity->project, VIAL_DEFAULT_PROJECT) == 0;
+}
+
+VialIdentity *vial_keys_lookup(VialKeys *keys, const char *key)
 {
 	guint8 hash[VIAL_SHA256_BYTES];
 	gsize length = strnlen(key, MAX_KEY_BYTES + 1);
@@ -227,8 +218,7 @@ vial_keys_lookup(VialKeys *keys, const char *key)
 	return entry ? vial_identity_ref(entry->identity) : NULL;
 }
 
-char *
-vial_keys_add(VialKeys *keys, const char *project, VialRole role, const char *label, VialStoreDone done, gpointer data)
+char *vial_keys_add(VialKeys *keys, const char *project, VialRole role, const char *label, VialStoreDone done, gpointer data)
 {
 	char *secret = vial_secret_new(VIAL_KEY_PREFIX, VIAL_KEY_SECRET_LENGTH);
 
@@ -236,14 +226,12 @@ vial_keys_add(VialKeys *keys, const char *project, VialRole role, const char *la
 	return secret;
 }
 
-static gboolean
-has_id(gpointer hash, gpointer pointer, gpointer id)
+static gboolean has_id(gpointer hash, gpointer pointer, gpointer id)
 {
 	return strcmp(((Entry *)pointer)->identity->key_id, id) == 0;
 }
 
-gboolean
-vial_keys_revoke(VialKeys *keys, const char *key_id, VialStoreDone done, gpointer data)
+gboolean vial_keys_revoke(VialKeys *keys, const char *key_id, VialStoreDone done, gpointer data)
 {
 	if (g_hash_table_foreach_remove(keys->entries, has_id, (gpointer)key_id) == 0)
 		return FALSE;

@@ -29,8 +29,13 @@ const VialSigning *vial_keys_signing(const VialKeys *keys);
 /* A new reference, or NULL when nobody has this key. */
 VialIdentity *vial_keys_lookup(VialKeys *keys, const char *key);
 
+/*
+ * Whether this is who runs the installation, and may see what concerns all projects: an admin of the default project, which
+ * is what admin.key stands for. An admin of another project rules only that.
+ */
+gboolean vial_keys_is_operator(const VialIdentity *identity);
+
 /* The secret, to be shown once. Works at once; `done` (may be NULL) says when it is stored. */
-char *vial_keys_add(VialKeys *keys, const char *project, VialRole role, const char *label, VialStoreDone done,
-                    gpointer data);
+char *vial_keys_add(VialKeys *keys, const char *project, VialRole role, const char *label, VialStoreDone done, gpointer data);
 /* FALSE when there is no such key. Requests already admitted go on. */
 gboolean vial_keys_revoke(VialKeys *keys, const char *key_id, VialStoreDone done, gpointer data);

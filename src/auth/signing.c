@@ -24,7 +24,8 @@ static gboolean read_secret(VialSigning *signing, int dir_fd, char *text, GError
 	struct stat status;
 
 	if (!vial_hex_decode(g_strstrip(text), signing->secret, SECRET_BYTES))
-		return vial_fail(error, VIAL_ERROR_INVALID, "keys/" SECRET_FILE " does not hold a secret: delete it, and the next start makes a new one");
+		return vial_fail(error, VIAL_ERROR_INVALID,
+		                 "keys/" SECRET_FILE " does not hold a secret: delete it, and the next start makes a new one");
 	if (fstatat(dir_fd, SECRET_FILE, &status, AT_SYMLINK_NOFOLLOW) == 0 && (status.st_mode & 077)) {
 		vial_log_warning("auth", "others could read the signing secret; its mode is now 0600");
 		fchmodat(dir_fd, SECRET_FILE, 0600, 0);

@@ -137,8 +137,7 @@ char *vial_cgroups_path(const VialCgroups *cgroups, const char *id)
 	return g_strdup_printf("/%s/%s", cgroups->parent, id);
 }
 
-static gboolean set_limit(VialCgroups *cgroups, const char *id, const char *controller, const char *file, const char *value,
-                          GError **error)
+static gboolean set_limit(VialCgroups *cgroups, const char *id, const char *controller, const char *file, const char *value, GError **error)
 {
 	g_autofree char *path = group_file(cgroups, controller, id, file);
 
@@ -150,14 +149,13 @@ gboolean vial_cgroup_set_limits(VialCgroups *cgroups, const char *id, const Vial
 	gint64 quota = (gint64)(limits->cpu * CPU_PERIOD_USEC);
 	g_autofree char *memory = g_strdup_printf("%" G_GINT64_FORMAT, limits->memory_bytes);
 	g_autofree char *pids = g_strdup_printf("%" G_GINT64_FORMAT, limits->process_count);
-	g_autofree char *cpu = cgroups->version == 2 ? g_strdup_printf("%" G_GINT64_FORMAT " %d", quota, CPU_PERIOD_USEC) :
-	                                               g_strdup_printf("%" G_GINT64_FORMAT, quota);
+	g_autofree char *cpu = cgroups->version == 2 ? g_strdup_printf("%" G_GINT64_FORMAT " %d", quota, CPU_PERIOD_USEC)
+	                                             : g_strdup_printf("%" G_GINT64_FORMAT, quota);
 
 	if (cgroups->version == 2)
 		return set_limit(cgroups, id, "", "memory.max", memory, error) && set_limit(cgroups, id, "", "pids.max", pids, error) &&
 		       set_limit(cgroups, id, "", "cpu.max", cpu, error);
-	return set_limit(cgroups, id, "memory", "memory.limit_in_bytes", memory, error) &&
-	       set_limit(cgroups, id, "pids", "pids.max", pids, error) &&
+	return set_limit(cgroups, id, "memory", "memory.limit_in_bytes", memory, error) && set_limit(cgroups, id, "pids", "pids.max", pids, error) &&
 	       set_limit(cgroups, id, "cpu", "cpu.cfs_quota_us", cpu, error);
 }
 
@@ -170,6 +168,17 @@ static gboolean make_group(VialCgroups *cgroups, const char *controller, const c
 	return TRUE;
 }
 
+/*
+ * A guest's memory stays out of swap: its secrets off the disk, its pause short, its limit true. Not by mlock(2): that would pin what a restored
+ * guest only maps from its image, too. Where the kernel keeps no account of swap there is no such file, and none to forbid.
+ */
+static gboolean forbid_swap(VialCgroups *cgroups, const char *id, GError **error)
+{
+	g_autofree char *path = group_file(cgroups, "memory", id, cgroups->version == 2 ? "memory.swap.max" : "memory.swappiness");
+
+	return !g_file_test(path, G_FILE_TEST_EXISTS) || write_file(path, "0", error);
+}
+
 gboolean vial_cgroup_create(VialCgroups *cgroups, const char *id, const VialCgroupLimits *limits, GError **error)
 {
 	gboolean is_ok = TRUE;
@@ -178,7 +187,7 @@ gboolean vial_cgroup_create(VialCgroups *cgroups, const char *id, const VialCgro
 		is_ok = make_group(cgroups, "", id, error);
 	for (gsize i = 0; is_ok && cgroups->version == 1 && i < G_N_ELEMENTS(needed); i++)
 		is_ok = make_group(cgroups, needed[i], id, error);
-	if (is_ok && vial_cgroup_set_limits(cgroups, id, limits, error))
+	if (is_ok && forbid_swap(cgroups, id, error) && vial_cgroup_set_limits(cgroups, id, limits, error))
 		return TRUE;
 	vial_cgroup_remove(cgroups, id);
 	return FALSE;
@@ -216,6 +225,17 @@ gboolean vial_cgroup_usage(VialCgroups *cgroups, const char *id, VialCgroupUsage
 		return FALSE;
 	*out_usage = usage;
 	return TRUE;
+}
+
+gboolean vial_cgroup_has(VialCgroups *cgroups, const char *id, int pid)
+{
+	g_autofree char *path = group_file(cgroups, "pids", id, "cgroup.procs"), *text = NULL, *number = g_strdup_printf("%d", pid);
+	g_auto(GStrv) lines = NULL;
+
+	if (!g_file_get_contents(path, &text, NULL, NULL))
+		return FALSE;
+	lines = g_strsplit(text, "\n", -1);
+	return g_strv_contains((const char *const *)lines, number);
 }
 
 static void kill_members(VialCgroups *cgroups, const char *controller, const char *id, int spared)

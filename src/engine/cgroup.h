@@ -11,7 +11,7 @@
 typedef struct VialCgroups VialCgroups;
 
 typedef struct {
-	double cpu;           /* cores */
+	double cpu; /* cores */
 	gint64 memory_bytes;
 	gint64 process_count; /* host processes and threads */
 } VialCgroupLimits;
@@ -34,6 +34,8 @@ gboolean vial_cgroup_create(VialCgroups *cgroups, const char *id, const VialCgro
 gboolean vial_cgroup_add(VialCgroups *cgroups, const char *id, int pid, GError **error);
 gboolean vial_cgroup_set_limits(VialCgroups *cgroups, const char *id, const VialCgroupLimits *limits, GError **error);
 gboolean vial_cgroup_usage(VialCgroups *cgroups, const char *id, VialCgroupUsage *out_usage);
+/* Is this process in it? */
+gboolean vial_cgroup_has(VialCgroups *cgroups, const char *id, int pid);
 /* Kills what is in it besides this process. */
 void vial_cgroup_kill_others(VialCgroups *cgroups, const char *id, int pid);
 /* Kills whatever is still in it and removes it from every controller; FALSE if something will not go. */

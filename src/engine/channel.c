@@ -17,7 +17,7 @@
 #include "util/json.h"
 
 #define READS_PER_TURN 16 /* so that one talkative sandbox does not starve the others */
-#define MAX_FDS 253 /* the kernel's SCM_MAX_FD */
+#define MAX_FDS 253       /* the kernel's SCM_MAX_FD */
 
 static void close_one(gpointer fd)
 {
@@ -55,6 +55,8 @@ static void channel_unref(VialChannel *channel)
 	if (--channel->refs > 0)
 		return;
 	vial_wire_reader_clear(&channel->reader);
+	g_free(channel->violation);
+	g_hash_table_unref(channel->ending);
 	g_hash_table_unref(channel->streams);
 	g_hash_table_unref(channel->host_calls);
 	g_queue_clear_full(&channel->outgoing, outgoing_free);
@@ -89,14 +91,57 @@ static void shut(VialChannel *channel, const char *why, gboolean tell)
 		return;
 	g_clear_handle_id(&channel->read_watch, g_source_remove);
 	g_clear_handle_id(&channel->write_watch, g_source_remove);
+	g_clear_handle_id(&channel->violation_source, g_source_remove);
 	close(channel->fd);
 	channel->fd = -1;
 	channel->refs++;
-	error = g_error_new(VIAL_ERROR, VIAL_ERROR_UNAVAILABLE, "the connection to the sandbox is gone: %s", why);
+	if (channel->violation)
+		error = g_error_new_literal(VIAL_ERROR, VIAL_ERROR_GATEWAY, channel->violation);
+	else
+		error = g_error_new(VIAL_ERROR, VIAL_ERROR_UNAVAILABLE, "the connection to the sandbox is gone: %s", why);
 	fail_all(channel, error);
 	if (tell && channel->events.closed)
 		channel->events.closed(channel, error, channel->data);
 	channel_unref(channel);
+}
+
+static gboolean on_violation(gpointer data)
+{
+	VialChannel *channel = data;
+
+	channel->violation_source = 0;
+	shut(channel, NULL, TRUE);
+	return G_SOURCE_REMOVE;
+}
+
+/* From the loop: whoever found the lie is in the middle of something. The first one counts. */
+static void accuse(VialChannel *channel, const char *who, const char *what)
+{
+	if (channel->fd < 0 || channel->violation)
+		return;
+	channel->violation = g_strdup_printf("%s broke the protocol: %s", who, what);
+	channel->violation_source = g_idle_add_full(G_PRIORITY_DEFAULT, on_violation, channel, NULL);
+}
+
+static void accuse_agent(VialChannel *channel, const char *what)
+{
+	accuse(channel, "its agent", what);
+}
+
+static void accuse_host(VialChannel *channel, const char *what)
+{
+	accuse(channel, "its host process", what);
+}
+
+void vial_channel_violation(VialChannel *channel, const char *what)
+{
+	if (channel)
+		accuse_agent(channel, what);
+}
+
+json_t *vial_channel_parse(const void *bytes, gsize size)
+{
+	return vial_message_is_bounded(bytes, size) ? vial_json_parse_object(bytes, size, NULL) : NULL;
 }
 
 /* Descriptors go with the first byte that the kernel takes. */
@@ -130,8 +175,8 @@ static gboolean flush(VialChannel *channel)
 	while ((head = g_queue_peek_head(&channel->outgoing))) {
 		gsize size;
 		const char *bytes = g_bytes_get_data(head->bytes, &size);
-		ssize_t written = head->fds ? send_with_fds(channel->fd, bytes, size, head->fds) :
-		                              write(channel->fd, bytes + channel->head_offset, size - channel->head_offset);
+		ssize_t written = head->fds ? send_with_fds(channel->fd, bytes, size, head->fds)
+		                            : write(channel->fd, bytes + channel->head_offset, size - channel->head_offset);
 
 		if (written < 0 && errno == EINTR)
 			continue;
@@ -168,8 +213,7 @@ static void watch_writable(VialChannel *channel)
 		channel->write_watch = g_unix_fd_add(channel->fd, G_IO_OUT, on_writable, channel);
 }
 
-void vial_channel_send(VialChannel *channel, guint32 stream, enum vial_wire_type type, guint8 sub, const void *payload,
-                       gsize size)
+void vial_channel_send(VialChannel *channel, guint32 stream, enum vial_wire_type type, guint8 sub, const void *payload, gsize size)
 {
 	struct vial_wire_frame frame = { .length = (guint32)size, .stream = stream, .type = (guint8)type, .channel = sub };
 	guint8 header[VIAL_WIRE_HEADER_BYTES];
@@ -245,97 +289,175 @@ void vial_channel_send_json(VialChannel *channel, guint32 stream, enum vial_wire
 	vial_channel_send(channel, stream, type, 0, text, size);
 }
 
-static gboolean handle_connection_frame(VialChannel *channel, const struct vial_wire_frame *frame)
+static void handle_hello(VialChannel *channel, const struct vial_wire_frame *frame)
 {
-	g_autoptr(json_t) message = NULL;
+	g_autoptr(json_t) message = vial_channel_parse(frame->payload, frame->length);
+	g_autoptr(GError) error = NULL;
+	VialAgentHello hello = { 0 };
 
-	if (frame->type == VIAL_WIRE_PONG)
-		return TRUE;
-	if (frame->type == VIAL_WIRE_FREEZE) {
-		if (channel->events.frozen)
-			channel->events.frozen(channel, channel->data);
-		return TRUE;
+	if (!message || !vial_message_hello(message, &hello, &error))
+		return accuse_agent(channel, error ? error->message : "a HELLO that is not a JSON object");
+	/* One that the last viald asked for may still be under way when we come; later ones are nobody's. */
+	if (channel->hellos_due == 0) {
+		if (channel->has_confirmed)
+			accuse_agent(channel, "a HELLO that nobody asked for");
+	} else {
+		channel->hellos_due--;
+		channel->has_confirmed = TRUE;
+		if (channel->events.hello)
+			channel->events.hello(channel, &hello, channel->data);
 	}
-	if (frame->type != VIAL_WIRE_HELLO)
-		return FALSE;
-	message = vial_json_parse_object((const char *)frame->payload, frame->length, NULL);
-	if (!message)
-		return FALSE;
-	if (channel->events.hello)
-		channel->events.hello(channel, message, channel->data);
-	return TRUE;
+	vial_agent_hello_clear(&hello);
 }
 
-static gboolean handle_host_frame(VialChannel *channel, const struct vial_wire_frame *frame)
+static void handle_frozen(VialChannel *channel)
 {
-	g_autoptr(json_t) message = vial_json_parse_object((const char *)frame->payload, frame->length, NULL);
+	if (channel->freezes_due == 0) {
+		if (channel->has_confirmed)
+			accuse_agent(channel, "a FREEZE that nobody asked for");
+		return;
+	}
+	channel->freezes_due--;
+	if (channel->events.frozen)
+		channel->events.frozen(channel, channel->data);
+}
+
+static void handle_connection_frame(VialChannel *channel, const struct vial_wire_frame *frame)
+{
+	if (frame->type == VIAL_WIRE_HELLO)
+		handle_hello(channel, frame);
+	else if (frame->type == VIAL_WIRE_FREEZE)
+		handle_frozen(channel);
+	else if (frame->type != VIAL_WIRE_PONG)
+		accuse_agent(channel, "a frame that only the host may send");
+}
+
+static void handle_host_answer(VialChannel *channel, json_t *message)
+{
+	g_autoptr(GError) refusal = NULL, error = NULL;
 	VialHostCall *call;
+	guint tag;
 
-	if (!message)
-		return FALSE;
-	if (frame->type == VIAL_WIRE_EVENT) {
-		if (channel->events.host_event)
-			channel->events.host_event(channel, message, channel->data);
-		return TRUE;
-	}
-	call = g_hash_table_lookup(channel->host_calls,
-	                           GUINT_TO_POINTER((guint)json_integer_value(json_object_get(message, "tag"))));
+	if (!vial_message_host_answer(message, channel->next_tag - 1, &tag, &refusal, &error))
+		return accuse_host(channel, error->message);
+	/* None: it was given up waiting for. */
+	call = g_hash_table_lookup(channel->host_calls, GUINT_TO_POINTER(tag));
 	if (call)
-		vial_host_call_finish(call, message, NULL);
-	return TRUE;
+		vial_host_call_finish(call, refusal ? NULL : message, refusal);
 }
 
-/* TRUE unless the guest broke the contract. */
-static gboolean handle_frame(VialChannel *channel, const struct vial_wire_frame *frame)
+static void handle_host_frame(VialChannel *channel, const struct vial_wire_frame *frame)
 {
-	VialStream *stream;
+	g_autoptr(json_t) message = vial_channel_parse(frame->payload, frame->length);
+	g_autoptr(GError) error = NULL;
+	const char *state;
 
+	if (!message || (frame->type != VIAL_WIRE_EVENT && frame->type != VIAL_WIRE_CLOSE))
+		return accuse_host(channel, "a message that is neither its state nor an answer");
+	if (frame->type == VIAL_WIRE_CLOSE)
+		return handle_host_answer(channel, message);
+	state = vial_message_state(message, &error);
+	if (!state)
+		accuse_host(channel, error->message);
+	else if (channel->events.host_state)
+		channel->events.host_state(channel, state, channel->data);
+}
+
+static void handle_stream_frame(VialChannel *channel, const struct vial_wire_frame *frame)
+{
+	gpointer id = GUINT_TO_POINTER(frame->stream);
+	VialStream *stream = g_hash_table_lookup(channel->streams, id);
+	const char *lie;
+
+	if (stream) {
+		lie = vial_stream_handle(stream, frame);
+		if (lie)
+			accuse_agent(channel, lie);
+		return;
+	}
+	/* Whoever opened it has left, and has sent CANCEL: what is under way until its CLOSE has no reader. */
+	if (!g_hash_table_contains(channel->ending, id))
+		return accuse_agent(channel, frame->stream < channel->next_stream ? "a frame on a stream that it had closed"
+		                                                                  : "a frame on a stream that was never opened");
+	if (frame->type == VIAL_WIRE_CLOSE)
+		g_hash_table_remove(channel->ending, id);
+}
+
+static void handle_frame(VialChannel *channel, const struct vial_wire_frame *frame)
+{
 	if (frame->stream == VIAL_WIRE_STREAM_CONNECTION)
-		return handle_connection_frame(channel, frame);
-	if (frame->stream == VIAL_WIRE_STREAM_HOST)
-		return handle_host_frame(channel, frame);
-	stream = g_hash_table_lookup(channel->streams, GUINT_TO_POINTER(frame->stream));
-	/* A stream we have freed may still have frames under way until its CLOSE; one we never opened may not. */
-	return stream ? vial_stream_handle(stream, frame) : frame->stream < channel->next_stream;
+		handle_connection_frame(channel, frame);
+	else if (frame->stream == VIAL_WIRE_STREAM_HOST)
+		handle_host_frame(channel, frame);
+	else
+		handle_stream_frame(channel, frame);
+}
+
+static pid_t sender_of(struct msghdr *message)
+{
+	struct cmsghdr *header = CMSG_FIRSTHDR(message);
+	struct ucred sender = { 0 };
+
+	if (header && header->cmsg_level == SOL_SOCKET && header->cmsg_type == SCM_CREDENTIALS && header->cmsg_len == CMSG_LEN(sizeof sender))
+		memcpy(&sender, CMSG_DATA(header), sizeof sender);
+	return sender.pid;
+}
+
+/* The first bytes come with their writer's number, put there by the kernel. Descriptors that a liar adds do not fit and are dropped. */
+static ssize_t receive_first(VialChannel *channel, guint8 *space, gsize size)
+{
+	union {
+		char bytes[CMSG_SPACE(sizeof(struct ucred))];
+		struct cmsghdr align;
+	} ancillary = { { 0 } };
+	struct iovec piece = { space, size };
+	struct msghdr message = { .msg_iov = &piece, .msg_iovlen = 1, .msg_control = ancillary.bytes, .msg_controllen = sizeof ancillary.bytes };
+	ssize_t got = recvmsg(channel->fd, &message, MSG_CMSG_CLOEXEC);
+
+	if (got <= 0)
+		return got;
+	channel->peer = sender_of(&message);
+	setsockopt(channel->fd, SOL_SOCKET, SO_PASSCRED, &(int){ 0 }, sizeof(int));
+	return got;
+}
+
+/* Frames of what has been read so far, up to the first lie. */
+static void handle_frames(VialChannel *channel)
+{
+	struct vial_wire_frame frame;
+	int result = 0;
+
+	while (channel->fd >= 0 && !channel->violation && (result = vial_wire_reader_next(&channel->reader, &frame)) > 0)
+		handle_frame(channel, &frame);
+	if (result < 0)
+		accuse_agent(channel, "bytes that are no frame");
 }
 
 static gboolean on_readable(int fd, GIOCondition condition, gpointer data)
 {
 	VialChannel *channel = data;
-	gboolean keep = G_SOURCE_CONTINUE;
+	gboolean is_open;
 
 	channel->refs++;
 	for (int i = 0; i < READS_PER_TURN && channel->fd >= 0; i++) {
-		struct vial_wire_frame frame;
 		gsize size;
 		guint8 *space = vial_wire_reader_space(&channel->reader, &size);
-		ssize_t got = read(channel->fd, space, size);
-		int result = 0;
+		ssize_t got = channel->peer ? read(channel->fd, space, size) : receive_first(channel, space, size);
 
 		if (got < 0 && (errno == EAGAIN || errno == EINTR))
 			break;
 		if (got <= 0) {
-			channel->read_watch = 0;
-			keep = G_SOURCE_REMOVE;
 			shut(channel, "its host process closed it", TRUE);
 			break;
 		}
 		vial_wire_reader_filled(&channel->reader, (gsize)got);
-		while (channel->fd >= 0 && (result = vial_wire_reader_next(&channel->reader, &frame)) > 0)
-			if (!handle_frame(channel, &frame)) {
-				result = -EPROTO;
-				break;
-			}
-		if (channel->fd >= 0 && result < 0) {
-			channel->read_watch = 0;
-			keep = G_SOURCE_REMOVE;
-			shut(channel, "the guest broke the protocol", TRUE);
-		}
+		handle_frames(channel);
+		if (channel->violation)
+			shut(channel, NULL, TRUE);
 	}
-	if (channel->fd < 0)
-		keep = G_SOURCE_REMOVE;
+	is_open = channel->fd >= 0;
 	channel_unref(channel);
-	return keep;
+	return is_open ? G_SOURCE_CONTINUE : G_SOURCE_REMOVE;
 }
 
 VialChannel *vial_channel_new(int fd, const VialChannelEvents *events, gpointer data)
@@ -349,12 +471,15 @@ VialChannel *vial_channel_new(int fd, const VialChannelEvents *events, gpointer 
 	channel->next_stream = 1;
 	channel->next_tag = 1;
 	channel->streams = g_hash_table_new(NULL, NULL);
+	channel->ending = g_hash_table_new(NULL, NULL);
 	channel->host_calls = g_hash_table_new(NULL, NULL);
 	g_queue_init(&channel->outgoing);
 	g_queue_init(&channel->held);
 	if (vial_wire_reader_init(&channel->reader) < 0)
 		g_error("out of memory");
 	g_unix_set_fd_nonblocking(fd, TRUE, NULL);
+	/* Already set by whoever connected, before the other end could write; a pair of sockets in a test has it from here on. */
+	setsockopt(fd, SOL_SOCKET, SO_PASSCRED, &(int){ 1 }, sizeof(int));
 	channel->read_watch = g_unix_fd_add(fd, G_IO_IN | G_IO_HUP | G_IO_ERR, on_readable, channel);
 	return channel;
 }
@@ -365,6 +490,8 @@ void vial_channel_free(VialChannel *channel)
 
 	if (!channel)
 		return;
+	/* We may be here from within shut(), by way of a call that failed: it must not report to an owner who is gone. */
+	channel->events = (VialChannelEvents){ 0 };
 	shut(channel, "it was closed", FALSE);
 	/* Calls made after the socket was gone still wait to hear so. */
 	error = g_error_new_literal(VIAL_ERROR, VIAL_ERROR_UNAVAILABLE, "the connection to the sandbox is gone");
@@ -377,12 +504,19 @@ guint vial_channel_open_streams(const VialChannel *channel)
 	return g_hash_table_size(channel->streams);
 }
 
+pid_t vial_channel_peer(const VialChannel *channel)
+{
+	return channel->peer;
+}
+
 void vial_channel_send_hello(VialChannel *channel, json_t *message)
 {
+	channel->hellos_due++;
 	vial_channel_send_json(channel, VIAL_WIRE_STREAM_CONNECTION, VIAL_WIRE_HELLO, message);
 }
 
 void vial_channel_send_freeze(VialChannel *channel)
 {
+	channel->freezes_due++;
 	vial_channel_send(channel, VIAL_WIRE_STREAM_CONNECTION, VIAL_WIRE_FREEZE, 0, NULL, 0);
 }

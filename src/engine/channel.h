@@ -9,16 +9,20 @@
 #include <glib.h>
 #include <jansson.h>
 
+#include <sys/types.h>
+
+#include "engine/message.h"
 #include "util/error.h"
 
 typedef struct VialChannel VialChannel;
 typedef struct VialStream VialStream;
 
 typedef struct {
-	void (*hello)(VialChannel *channel, json_t *message, gpointer data);      /* the agent's confirmation */
+	void (*hello)(VialChannel *channel, const VialAgentHello *hello, gpointer data); /* the agent's confirmation */
 	void (*frozen)(VialChannel *channel, gpointer data);
-	void (*host_event)(VialChannel *channel, json_t *message, gpointer data); /* a state event of the host process */
-	void (*closed)(VialChannel *channel, const GError *error, gpointer data); /* once; the socket is gone */
+	void (*host_state)(VialChannel *channel, const char *state, gpointer data); /* of the host process; a static name */
+	/* Once; the socket is gone. VIAL_ERROR_GATEWAY: because of a lie, and the text says which; else VIAL_ERROR_UNAVAILABLE. */
+	void (*closed)(VialChannel *channel, const GError *error, gpointer data);
 } VialChannelEvents;
 
 /* Takes the fd. */
@@ -26,6 +30,13 @@ VialChannel *vial_channel_new(int fd, const VialChannelEvents *events, gpointer 
 /* Closes without calling back; streams still open get `closed` with an error first. Accepts NULL. */
 void vial_channel_free(VialChannel *channel);
 guint vial_channel_open_streams(const VialChannel *channel);
+/* The process that wrote the first bytes, by the kernel's word and not by its own; 0 before they came. */
+pid_t vial_channel_peer(const VialChannel *channel);
+/*
+ * For whoever decodes an answer and finds a field missing or absurd: the channel is closed for it as for any other lie, from the loop, and the
+ * sandbox ends with that reason. `what` is our own sentence and goes on from "its agent broke the protocol: ". Accepts NULL.
+ */
+void vial_channel_violation(VialChannel *channel, const char *what);
 
 void vial_channel_send_hello(VialChannel *channel, json_t *message); /* consumes message */
 void vial_channel_send_freeze(VialChannel *channel);
@@ -57,7 +68,10 @@ typedef struct {
 	void (*closed)(VialStream *stream, json_t *result, const GError *error, gpointer data);
 } VialStreamEvents;
 
-/* NULL callbacks are allowed; unhandled data is consumed. Consumes request. Never returns NULL: failure comes as `closed`. */
+/*
+ * NULL callbacks are allowed; unhandled data is consumed. Consumes request. Never returns NULL: failure comes as `closed`, from the loop. So does a
+ * NULL channel, that of a sandbox whose guest has just ended: UNAVAILABLE.
+ */
 VialStream *vial_stream_open(VialChannel *channel, json_t *request, const VialStreamEvents *events, gpointer data);
 gsize vial_stream_room(const VialStream *stream);
 /* At most vial_stream_room() bytes. */
@@ -68,8 +82,5 @@ void vial_stream_consumed(VialStream *stream, gsize size);
 /* Cancels if still open; no callback afterwards. Accepts NULL. */
 void vial_stream_free(VialStream *stream);
 
-/* One question, one answer: opens a stream, ignores data and events. Consumes request. */
+/* One question, one answer: opens a stream, ignores data and events. Consumes request. A NULL channel is fine, see above. */
 void vial_channel_call(VialChannel *channel, json_t *request, guint timeout_ms, VialCallDone done, gpointer data);
-
-/* The agent's {"ok":false,"code","error"} as our error. */
-GError *vial_agent_error(json_t *result);

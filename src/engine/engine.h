@@ -56,11 +56,14 @@ typedef struct {
 	const char *(*version)(VialEngine *engine);
 	const char *(*host_program)(VialEngine *engine);
 	gboolean records_hot; /* a restored host process can say what memory its guest touched, and a list of that makes the next restore faster */
-	gboolean uses_tap; /* the guest's network is a TAP that comes with `start`, not the namespace */
+	gboolean uses_tap;    /* the guest's network is a TAP that comes with `start`, not the namespace */
 	/* Blocking; on a worker thread. Leaves nothing behind when it fails. */
 	gboolean (*prepare)(VialEngine *engine, const VialLaunch *launch, GError **error);
-	/* Optional: the host process has this pid, just launched or just forked. */
-	gboolean (*joined)(VialEngine *engine, const char *id, const char *dir, pid_t pid, GError **error);
+	/*
+	 * Optional: the host process has this pid, by our own or the kernel's word: just launched, or (`parent_id`) forked by that one's, in whose
+	 * place it still is.
+	 */
+	gboolean (*joined)(VialEngine *engine, const char *id, const char *dir, pid_t pid, const char *parent_id, GError **error);
 	/* Optional: a host process of an earlier viald is ours now. Whatever else lives in its place is nobody's, and is ended. */
 	void (*adopted)(VialEngine *engine, const char *id, const char *dir);
 	/* Optional: completes a verb's request with fields and with descriptors. Opens files of ours, so it hardly blocks. */
@@ -69,7 +72,7 @@ typedef struct {
 	gboolean (*add_child)(VialEngine *engine, const char *dir, int tap_fd, GArray *fds, GError **error);
 	/* Optional: can a checkpoint of a sandbox with these limits become one with those? NULL: always. */
 	gboolean (*fits)(const VialLimits *saved, const VialLimits *wanted);
-	/* Limits once the sandbox runs: the backstop, with room for the engine's own needs. */
+	/* Limits once the sandbox runs: the backstop, with room for the engine's own needs. Blocking; see vial_engine_limit(). */
 	gboolean (*limit)(VialEngine *engine, const char *id, const VialLimits *limits, GError **error);
 	gboolean (*usage)(VialEngine *engine, const char *id, VialInstanceUsage *out_usage);
 	/* Blocking; on a worker thread, after the host process has ended or was found dead. Returns why the sandbox ended. */
@@ -81,6 +84,8 @@ typedef struct {
 
 struct VialEngine {
 	const VialEngineOps *ops;
+	GHashTable *limited; /* limit.c's: what is in force */
+	GHashTable *forked;  /* instance.c's: children that have not been put into their own place yet */
 };
 
 /* `tag` keeps this installation's kernel objects apart from another's. */
@@ -98,14 +103,28 @@ char *vial_microvm_kernel(const char *images_dir, GError **error);
 char *vial_microvm_disk_builder(const char *program_dir, GError **error);
 
 void vial_engine_free(VialEngine *engine);
+
+typedef void (*VialEngineDone)(const GError *error, gpointer data); /* error is borrowed */
+/*
+ * Puts a running sandbox's limits in force, off the main loop: a group that has to give memory back takes its time. `done` when they are; before this
+ * returns when they are so already, as for most guests of the pool. One at a time for a sandbox.
+ */
+void vial_engine_limit(VialEngine *engine, const char *id, const VialLimits *limits, VialEngineDone done, gpointer data);
+/* It has ended: what is known of its limits is forgotten. */
+void vial_engine_forget(VialEngine *engine, const char *id);
 gboolean vial_engine_fits(const VialEngine *engine, const VialLimits *saved, const VialLimits *wanted);
+
+#define VIAL_REASON_VIOLATION "protocol_violation: "
 
 /* Instances: one live host process each. Main thread only. */
 
 typedef struct {
-	void (*hello)(VialInstance *instance, json_t *message, gpointer data);
+	void (*hello)(VialInstance *instance, const VialAgentHello *hello, gpointer data);
 	void (*frozen)(VialInstance *instance, gpointer data);
-	/* The sandbox has ended or its host process has; once. */
+	/*
+	 * The sandbox has ended or its host process has; once. When its agent or host process broke the protocol the reason says how, beginning with
+	 * VIAL_REASON_VIOLATION, and so does the engine's cleanup() afterwards; else cleanup() knows more than `reason`.
+	 */
 	void (*ended)(VialInstance *instance, const char *reason, gpointer data);
 } VialInstanceEvents;
 
@@ -115,9 +134,13 @@ typedef void (*VialInstanceReady)(VialInstance *instance, GError *error, gpointe
 void vial_instance_launch(VialEngine *engine, const VialLaunch *launch, VialInstanceReady ready, gpointer data);
 /* Attaches to the host process that already lives in `dir`, e.g. after viald was restarted. */
 void vial_instance_adopt(VialEngine *engine, const char *id, const char *dir, VialInstanceReady ready, gpointer data);
+/* One that has ended while nobody listened says so to the next who does. */
 void vial_instance_set_events(VialInstance *instance, const VialInstanceEvents *events, gpointer data);
 /* Lets go: the host process and the sandbox live on. Accepts NULL. */
 void vial_instance_free(VialInstance *instance);
+
+/* Nothing it says is to be believed any more: whoever listens to it hears that it has ended. */
+void vial_instance_give_up(VialInstance *instance, const char *reason);
 
 VialChannel *vial_instance_channel(VialInstance *instance);
 const char *vial_instance_state(const VialInstance *instance); /* new, created, running, paused, exited */
@@ -133,7 +156,10 @@ void vial_instance_pause(VialInstance *instance, VialCallDone done, gpointer dat
 void vial_instance_resume(VialInstance *instance, VialCallDone done, gpointer data);
 void vial_instance_stop(VialInstance *instance);
 
-/* One child of a fork: its folder is prepared, and it is reached by vial_instance_adopt() once the fork is done. */
+/*
+ * One child of a fork: its folder is prepared, and it is reached by vial_instance_adopt() once the fork is done, soon: until then it lives in its
+ * parent's place. Who it is the kernel says when it first speaks; what the monitor answers has no part in it.
+ */
 typedef struct {
 	const char *id;
 	const char *dir;

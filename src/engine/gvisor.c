@@ -49,8 +49,8 @@ static gboolean write_bundle(Gvisor *gvisor, const VialLaunch *launch, GError **
 {
 	g_autofree char *cgroup_path = vial_cgroups_path(gvisor->cgroups, launch->id);
 	json_t *shim = json_pack("{s:s, s:s, s:s, s:s, s:s, s:s*, s:[s, s]}", "id", launch->id, "runsc", gvisor->runsc, "runsc_root",
-	                         gvisor->runsc_root, "bundle", launch->dir, "network", launch->netns ? "sandbox" : "none", "netns",
-	                         launch->netns, "read_only", launch->rootfs, launch->runtime_dir);
+	                         gvisor->runsc_root, "bundle", launch->dir, "network", launch->netns ? "sandbox" : "none", "netns", launch->netns,
+	                         "read_only", launch->rootfs, launch->runtime_dir);
 
 	return vial_host_write_json(launch->dir, "config.json", vial_gvisor_spec(launch, cgroup_path), error) &&
 	       vial_host_write_json(launch->dir, "shim.json", shim, error);
@@ -106,20 +106,21 @@ static char *gvisor_cleanup(VialEngine *engine, const char *id, const char *dir)
 	Gvisor *gvisor = (Gvisor *)engine;
 	VialCgroupUsage usage = { 0 };
 	gboolean was_oom = vial_cgroup_usage(gvisor->cgroups, id, &usage) && usage.oom_kills > 0;
-	g_autofree char *exit_path = g_build_filename(dir, "exit.json", NULL);
-	json_t *exited = json_load_file(exit_path, 0, NULL);
-	gboolean was_stopped = json_is_true(json_object_get(exited, "stopped"));
-	char *reason;
+	g_autoptr(json_t) exited = vial_host_read_exit(dir);
+	char *reason = vial_host_violation(dir);
 
-	if (was_oom)
+	if (reason)
+		; /* we ended it, and it is known why */
+	else if (was_oom)
 		reason = g_strdup("out_of_memory: the sandbox used all memory it was allowed and was ended");
 	else if (!exited)
 		reason = g_strdup("host_process_killed: the sandbox's host process was killed");
-	else if (was_stopped)
+	else if (json_is_true(json_object_get(exited, "stopped")))
 		reason = g_strdup("stopped");
+	else if (json_is_true(json_object_get(exited, "broke_protocol")))
+		reason = g_strdup(VIAL_REASON_VIOLATION "its agent sent bytes that are no frame");
 	else
 		reason = g_strdup("sandbox_killed: the sandbox process ended unexpectedly");
-	json_decref(exited);
 	vial_host_process_kill(dir);
 	vial_cgroup_remove(gvisor->cgroups, id);
 	remove_runsc_state(gvisor, id);

@@ -14,8 +14,7 @@ char *vial_gvisor_probe(const char *runsc, GError **error)
 	const char *digits;
 	int status;
 
-	if (!g_spawn_sync(NULL, arguments, NULL, G_SPAWN_SEARCH_PATH | G_SPAWN_STDERR_TO_DEV_NULL, NULL, NULL, &output, NULL, &status,
-	                  NULL)) {
+	if (!g_spawn_sync(NULL, arguments, NULL, G_SPAWN_SEARCH_PATH | G_SPAWN_STDERR_TO_DEV_NULL, NULL, NULL, &output, NULL, &status, NULL)) {
 		vial_fail(error, VIAL_ERROR_UNAVAILABLE, "runsc is not installed; run `make up`, which installs it, or give its path as runsc=");
 		return NULL;
 	}
@@ -27,8 +26,8 @@ char *vial_gvisor_probe(const char *runsc, GError **error)
 	/* "0.0~20240729.0" from Debian, "release-20240729.0" from upstream. */
 	digits = strpbrk(first, "~-");
 	if (digits && g_ascii_strtoll(digits + 1, NULL, 10) > 0 && g_ascii_strtoll(digits + 1, NULL, 10) < OLDEST_RELEASE) {
-		vial_fail(error, VIAL_ERROR_UNAVAILABLE,
-		          "runsc %s is too old (no systrap platform); install the one from your release's backports", first);
+		vial_fail(error, VIAL_ERROR_UNAVAILABLE, "runsc %s is too old (no systrap platform); install the one from your release's backports",
+		          first);
 		return NULL;
 	}
 	return g_steal_pointer(&first);

@@ -9,10 +9,10 @@
 static json_t *capabilities(void)
 {
 	static const char *const names[] = {
-		"CAP_AUDIT_WRITE", "CAP_CHOWN",   "CAP_DAC_OVERRIDE",     "CAP_FOWNER",    "CAP_FSETID",   "CAP_KILL",
-		"CAP_MKNOD",       "CAP_NET_RAW", "CAP_NET_BIND_SERVICE", "CAP_SETFCAP",   "CAP_SETGID",   "CAP_SETPCAP",
-		"CAP_SETUID",      "CAP_SYS_ADMIN", "CAP_SYS_CHROOT",     "CAP_SYS_NICE",  "CAP_SYS_PTRACE", "CAP_SYS_RESOURCE",
-		"CAP_NET_ADMIN",
+		"CAP_AUDIT_WRITE", "CAP_CHOWN",      "CAP_DAC_OVERRIDE", "CAP_FOWNER",           "CAP_FSETID",
+		"CAP_KILL",        "CAP_MKNOD",      "CAP_NET_RAW",      "CAP_NET_BIND_SERVICE", "CAP_SETFCAP",
+		"CAP_SETGID",      "CAP_SETPCAP",    "CAP_SETUID",       "CAP_SYS_ADMIN",        "CAP_SYS_CHROOT",
+		"CAP_SYS_NICE",    "CAP_SYS_PTRACE", "CAP_SYS_RESOURCE", "CAP_NET_ADMIN",
 	};
 	json_t *list = json_array(), *sets = json_object();
 
@@ -29,31 +29,29 @@ static json_t *process(const VialLaunch *launch)
 {
 	g_autofree char *disk = g_strdup_printf("VIAL_DISK_MB=%" G_GINT64_FORMAT, launch->limits.disk_mb);
 
-	return json_pack("{s:b, s:{s:i, s:i}, s:[s], s:[s, s, s], s:s, s:o, s:b, s:[{s:s, s:i, s:i}]}", "terminal", 0, "user", "uid", 0,
-	                 "gid", 0, "args", "/opt/vial/vial-agent", "env",
-	                 "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME=/root", disk, "cwd", "/",
-	                 "capabilities", capabilities(), "noNewPrivileges", 0, "rlimits", "type", "RLIMIT_NOFILE", "hard", 65536,
+	return json_pack("{s:b, s:{s:i, s:i}, s:[s], s:[s, s, s], s:s, s:o, s:b, s:[{s:s, s:i, s:i}]}", "terminal", 0, "user", "uid", 0, "gid", 0,
+	                 "args", "/opt/vial/vial-agent", "env", "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME=/root",
+	                 disk, "cwd", "/", "capabilities", capabilities(), "noNewPrivileges", 0, "rlimits", "type", "RLIMIT_NOFILE", "hard", 65536,
 	                 "soft", 65536);
 }
 
 static json_t *mounts(const VialLaunch *launch)
 {
-	return json_pack("[{s:s, s:s, s:s}, {s:s, s:s, s:s}, {s:s, s:s, s:s, s:[s]}, {s:s, s:s, s:s, s:[s, s]}]",
-	                 "destination", "/proc", "type", "proc", "source", "proc",
-	                 "destination", "/dev", "type", "tmpfs", "source", "tmpfs",
-	                 "destination", "/sys", "type", "sysfs", "source", "sysfs", "options", "ro",
-	                 "destination", "/opt/vial", "type", "bind", "source", launch->runtime_dir, "options", "bind", "ro");
+	return json_pack("[{s:s, s:s, s:s}, {s:s, s:s, s:s}, {s:s, s:s, s:s, s:[s]}, {s:s, s:s, s:s, s:[s, s]}]", "destination", "/proc", "type",
+	                 "proc", "source", "proc", "destination", "/dev", "type", "tmpfs", "source", "tmpfs", "destination", "/sys", "type", "sysfs",
+	                 "source", "sysfs", "options", "ro", "destination", "/opt/vial", "type", "bind", "source", launch->runtime_dir, "options",
+	                 "bind", "ro");
 }
 
 static json_t *namespaces(const VialLaunch *launch)
 {
-	return json_pack("[{s:s}, {s:s}, {s:s}, {s:s}, {s:s, s:s*}]", "type", "pid", "type", "ipc", "type", "uts", "type", "mount", "type",
-	                 "network", "path", launch->netns);
+	return json_pack("[{s:s}, {s:s}, {s:s}, {s:s}, {s:s, s:s*}]", "type", "pid", "type", "ipc", "type", "uts", "type", "mount", "type", "network",
+	                 "path", launch->netns);
 }
 
 json_t *vial_gvisor_spec(const VialLaunch *launch, const char *cgroup_path)
 {
-	return json_pack("{s:s, s:o, s:{s:s, s:b}, s:s, s:o, s:{s:o, s:s, s:{}}}", "ociVersion", "1.0.2", "process", process(launch),
-	                 "root", "path", launch->rootfs, "readonly", 1, "hostname", "vial", "mounts", mounts(launch), "linux",
-	                 "namespaces", namespaces(launch), "cgroupsPath", cgroup_path, "resources");
+	return json_pack("{s:s, s:o, s:{s:s, s:b}, s:s, s:o, s:{s:o, s:s, s:{}}}", "ociVersion", "1.0.2", "process", process(launch), "root", "path",
+	                 launch->rootfs, "readonly", 1, "hostname", "vial", "mounts", mounts(launch), "linux", "namespaces", namespaces(launch),
+	                 "cgroupsPath", cgroup_path, "resources");
 }

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "engine/engine.h"
+#include "engine/host_process.h"
 #include "util/fault.h"
 #include "util/fd.h"
 #include "util/log.h"
@@ -23,18 +24,31 @@
 
 #define SOCKET_NAME "shim.sock"
 #define READY_TIMEOUT_MS 10000
+/* A fork that nobody has reached by then is not going to be. */
+#define REACH_MS 120000
 /* runsc's commands move the whole memory of a sandbox to or from disk. */
 #define VERB_TIMEOUT_MS 120000
+
+/* Where children of one fork come from. Each of them holds a reference until it is in its own place, or is known never to be. */
+typedef struct {
+	guint refs;
+	VialEngine *engine;
+	char *parent_id;
+	char *parent_dir;
+	gboolean has_lost; /* one was not reached: it may still live in its parent's place */
+	guint timer;
+} Origin;
 
 struct VialInstance {
 	VialEngine *engine;
 	char *id;
 	char *dir;
 	VialChannel *channel;
-	char *state;
+	const char *state; /* static */
 	VialInstanceEvents events;
 	gpointer data;
 	gboolean has_ended;
+	guint late_end; /* it ended while nobody listened */
 	/* until it is handed out */
 	VialInstanceReady ready;
 	gpointer ready_data;
@@ -43,7 +57,80 @@ struct VialInstance {
 	int ready_fd;
 	GError *prepare_error;
 	VialLaunch launch; /* with copies of the strings */
+	Origin *origin;    /* of a fork that has not said yet who it is */
+	/* while a worker puts it into its place nobody may free it */
+	gboolean is_joining;
+	pid_t joining_pid;
+	int host_fd; /* of the process we started; -1 for one we adopted */
+	GError *join_error;
+	char *end_reason; /* it has ended, and nobody was there to hear it */
 };
+
+/* Forks on the way to their own place */
+
+static void origin_unref(Origin *origin, gboolean is_lost)
+{
+	const VialEngineOps *ops = origin->engine->ops;
+
+	origin->has_lost |= is_lost;
+	if (--origin->refs > 0)
+		return;
+	if (origin->has_lost && ops->adopted)
+		ops->adopted(origin->engine, origin->parent_id, origin->parent_dir);
+	g_clear_handle_id(&origin->timer, g_source_remove);
+	g_free(origin->parent_id);
+	g_free(origin->parent_dir);
+	g_free(origin);
+}
+
+static void origin_lost(gpointer origin)
+{
+	origin_unref(origin, TRUE);
+}
+
+static gboolean is_of(gpointer id, gpointer origin, gpointer wanted)
+{
+	return origin == wanted;
+}
+
+static gboolean on_unreached(gpointer data)
+{
+	Origin *origin = data;
+
+	origin->timer = 0;
+	g_hash_table_foreach_remove(origin->engine->forked, is_of, origin);
+	return G_SOURCE_REMOVE;
+}
+
+static Origin *origin_new(VialInstance *parent)
+{
+	Origin *origin = g_new0(Origin, 1);
+
+	origin->refs = 1;
+	origin->engine = parent->engine;
+	origin->parent_id = g_strdup(parent->id);
+	origin->parent_dir = g_strdup(parent->dir);
+	if (!parent->engine->forked)
+		parent->engine->forked = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, origin_lost);
+	return origin;
+}
+
+static void origin_add(Origin *origin, const char *child_id)
+{
+	origin->refs++;
+	g_hash_table_replace(origin->engine->forked, g_strdup(child_id), origin);
+}
+
+/* NULL: it is no fork. The reference is the caller's. */
+static Origin *origin_take(VialEngine *engine, const char *id)
+{
+	gpointer name, origin;
+
+	if (!engine->forked || !g_hash_table_steal_extended(engine->forked, id, &name, &origin))
+		return NULL;
+	g_free(name);
+	return origin;
+}
 
 static void launch_clear(VialLaunch *launch)
 {
@@ -61,14 +148,17 @@ void vial_instance_free(VialInstance *instance)
 		return;
 	g_clear_handle_id(&instance->ready_timer, g_source_remove);
 	g_clear_handle_id(&instance->ready_watch, g_source_remove);
-	if (instance->ready_fd >= 0)
-		close(instance->ready_fd);
+	g_clear_handle_id(&instance->late_end, g_source_remove);
+	vial_fd_clear(&instance->ready_fd);
+	vial_fd_clear(&instance->host_fd);
 	vial_channel_free(instance->channel);
+	g_clear_pointer(&instance->origin, origin_lost);
 	launch_clear(&instance->launch);
 	g_clear_error(&instance->prepare_error);
+	g_clear_error(&instance->join_error);
+	g_free(instance->end_reason);
 	g_free(instance->id);
 	g_free(instance->dir);
-	g_free(instance->state);
 	g_free(instance);
 }
 
@@ -82,6 +172,7 @@ static VialInstance *instance_new(VialEngine *engine, const char *id, const char
 	instance->ready = ready;
 	instance->ready_data = data;
 	instance->ready_fd = -1;
+	instance->host_fd = -1;
 	return instance;
 }
 
@@ -94,48 +185,128 @@ static void hand_out(VialInstance *instance, VialErrorCode code, const char *pro
 	g_clear_handle_id(&instance->ready_timer, g_source_remove);
 	g_clear_handle_id(&instance->ready_watch, g_source_remove);
 	instance->ready = NULL;
+	/* Whatever it wrote into its record: the process that we started and that is of no use ends. */
+	if (problem && instance->host_fd >= 0)
+		vial_host_process_end(instance->host_fd);
 	ready(problem ? NULL : instance, error, instance->ready_data);
 	if (problem)
 		vial_instance_free(instance);
 }
 
+/* Once: the first listener hears it. */
+static void tell_end(VialInstance *instance)
+{
+	g_autofree char *reason = NULL;
+
+	if (!instance->events.ended)
+		return;
+	reason = g_steal_pointer(&instance->end_reason);
+	instance->events.ended(instance, reason, instance->data);
+}
+
+static gboolean on_late_end(gpointer data)
+{
+	VialInstance *instance = data;
+
+	instance->late_end = 0;
+	tell_end(instance);
+	return G_SOURCE_REMOVE;
+}
+
 static void end(VialInstance *instance, const char *reason)
 {
+	if (instance->is_joining) {
+		if (!instance->end_reason)
+			instance->end_reason = g_strdup(reason);
+		return;
+	}
 	if (instance->ready)
 		return hand_out(instance, VIAL_ERROR_UNAVAILABLE, reason);
 	if (instance->has_ended)
 		return;
 	instance->has_ended = TRUE;
-	if (instance->events.ended)
-		instance->events.ended(instance, reason, instance->data);
+	instance->end_reason = g_strdup(reason);
+	tell_end(instance);
 }
 
-static void on_host_event(VialChannel *channel, json_t *message, gpointer data)
+/* Its own place: a control group, a record. Blocking on the kernel's locks, so not here. */
+static void join_work(gpointer data)
 {
 	VialInstance *instance = data;
-	const char *state = json_string_value(json_object_get(message, "state"));
+	const Origin *origin = instance->origin;
 
-	if (!state)
-		return;
-	g_free(instance->state);
-	instance->state = g_strdup(state);
+	instance->engine->ops->joined(instance->engine, instance->id, instance->dir, instance->joining_pid, origin ? origin->parent_id : NULL,
+	                              &instance->join_error);
+}
+
+static void join(VialInstance *instance, pid_t pid, VialWorkFunc joined)
+{
+	instance->is_joining = TRUE;
+	instance->joining_pid = pid;
+	vial_worker_run_in(VIAL_LANE_BOOT, join_work, joined, instance);
+}
+
+static void fork_joined(gpointer data)
+{
+	VialInstance *instance = data;
+
+	instance->is_joining = FALSE;
+	if (instance->end_reason)
+		return hand_out(instance, VIAL_ERROR_UNAVAILABLE, instance->end_reason);
+	if (instance->join_error)
+		return hand_out(instance, instance->join_error->code, instance->join_error->message);
+	origin_unref(g_steal_pointer(&instance->origin), FALSE);
+	hand_out(instance, 0, NULL);
+}
+
+void vial_instance_give_up(VialInstance *instance, const char *reason)
+{
+	end(instance, reason);
+}
+
+/* Who is at the other end, by the kernel's word: a fork gets its own place now, anybody else must be the one on record. */
+static void identify(VialInstance *instance)
+{
+	pid_t peer = vial_channel_peer(instance->channel);
+
+	g_clear_handle_id(&instance->ready_timer, g_source_remove);
+	if (instance->origin && instance->engine->ops->joined)
+		join(instance, peer, fork_joined);
+	else if (peer == vial_host_process_find(instance->dir))
+		hand_out(instance, 0, NULL);
+	else
+		hand_out(instance, VIAL_ERROR_UNAVAILABLE, "the process that answers for the sandbox is not the one that was started for it");
+}
+
+static void on_host_state(VialChannel *channel, const char *state, gpointer data)
+{
+	VialInstance *instance = data;
+
+	instance->state = state;
 	if (strcmp(state, "exited") == 0)
 		end(instance, "the sandbox process ended");
-	else if (instance->ready)
-		hand_out(instance, 0, NULL);
+	else if (instance->ready && !instance->is_joining)
+		identify(instance);
 }
 
 static void on_closed(VialChannel *channel, const GError *error, gpointer data)
 {
-	end(data, error->message);
+	VialInstance *instance = data;
+	g_autofree char *reason = NULL;
+
+	if (error->code != VIAL_ERROR_GATEWAY)
+		return end(instance, error->message);
+	reason = g_strconcat(VIAL_REASON_VIOLATION, error->message, NULL);
+	vial_host_note_violation(instance->dir, reason);
+	end(instance, reason);
 }
 
-static void on_hello(VialChannel *channel, json_t *message, gpointer data)
+static void on_hello(VialChannel *channel, const VialAgentHello *hello, gpointer data)
 {
 	VialInstance *instance = data;
 
 	if (instance->events.hello)
-		instance->events.hello(instance, message, instance->data);
+		instance->events.hello(instance, hello, instance->data);
 }
 
 static void on_frozen(VialChannel *channel, gpointer data)
@@ -154,7 +325,9 @@ static int connect_socket(const char *dir, GError **error)
 	vial_autofd int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
 	g_snprintf(address.sun_path, sizeof address.sun_path, "/proc/self/fd/%d/" SOCKET_NAME, dir_fd);
-	if (dir_fd < 0 || fd < 0 || connect(fd, (struct sockaddr *)&address, sizeof address) < 0) {
+	/* Before anybody can write to it, so that even the first bytes come with their writer's number. */
+	if (dir_fd < 0 || fd < 0 || setsockopt(fd, SOL_SOCKET, SO_PASSCRED, &(int){ 1 }, sizeof(int)) < 0 ||
+	    connect(fd, (struct sockaddr *)&address, sizeof address) < 0) {
 		vial_fail(error, VIAL_ERROR_UNAVAILABLE, "the sandbox's host process does not answer: %s", g_strerror(errno));
 		return -1;
 	}
@@ -164,7 +337,10 @@ static int connect_socket(const char *dir, GError **error)
 static gboolean attach(VialInstance *instance, GError **error)
 {
 	static const VialChannelEvents events = {
-		.hello = on_hello, .frozen = on_frozen, .host_event = on_host_event, .closed = on_closed,
+		.hello = on_hello,
+		.frozen = on_frozen,
+		.host_state = on_host_state,
+		.closed = on_closed,
 	};
 	int fd = connect_socket(instance->dir, error);
 
@@ -195,6 +371,23 @@ static gboolean on_ready_readable(int fd, GIOCondition condition, gpointer data)
 	else if (!attach(instance, &error))
 		hand_out(instance, VIAL_ERROR_UNAVAILABLE, error->message);
 	return G_SOURCE_REMOVE;
+}
+
+static void await_ready(VialInstance *instance)
+{
+	instance->ready_watch = g_unix_fd_add(instance->ready_fd, G_IO_IN | G_IO_HUP, on_ready_readable, instance);
+	instance->ready_timer = vial_time_add_deadline(READY_TIMEOUT_MS, on_ready_timeout, instance);
+}
+
+/* Nobody has told it yet what to run: it is in its place before anything of a guest is. */
+static void host_joined(gpointer data)
+{
+	VialInstance *instance = data;
+
+	instance->is_joining = FALSE;
+	if (!instance->join_error)
+		return await_ready(instance);
+	hand_out(instance, instance->join_error->code, instance->join_error->message);
 }
 
 static void on_host_exit(GPid pid, int status, gpointer data)
@@ -236,16 +429,14 @@ static gboolean spawn_host(VialInstance *instance, GError **error)
 		close(ready[0]);
 		return vial_fail(error, VIAL_ERROR_INTERNAL, "cannot start %s: %s", program, g_strerror(result));
 	}
+	instance->host_fd = vial_host_process_open(pid); /* ours, and not waited for before the loop goes on */
 	g_child_watch_add(pid, on_host_exit, NULL);
 	vial_fault("engine.spawned");
-	if (instance->engine->ops->joined && !instance->engine->ops->joined(instance->engine, instance->id, instance->dir, pid, error)) {
-		kill(pid, SIGKILL);
-		close(ready[0]);
-		return FALSE;
-	}
 	instance->ready_fd = ready[0];
-	instance->ready_watch = g_unix_fd_add(ready[0], G_IO_IN | G_IO_HUP, on_ready_readable, instance);
-	instance->ready_timer = vial_time_add_verdict(READY_TIMEOUT_MS, on_ready_timeout, instance);
+	if (instance->engine->ops->joined)
+		join(instance, pid, host_joined);
+	else
+		await_ready(instance);
 	return TRUE;
 }
 
@@ -275,7 +466,7 @@ void vial_instance_launch(VialEngine *engine, const VialLaunch *launch, VialInst
 	instance->launch.rootfs = g_strdup(launch->rootfs);
 	instance->launch.runtime_dir = g_strdup(launch->runtime_dir);
 	instance->launch.netns = g_strdup(launch->netns);
-	vial_worker_run(prepare_work, prepare_done, instance);
+	vial_worker_run_in(VIAL_LANE_BOOT, prepare_work, prepare_done, instance);
 }
 
 static gboolean adopt_failed(gpointer data)
@@ -288,8 +479,9 @@ void vial_instance_adopt(VialEngine *engine, const char *id, const char *dir, Vi
 {
 	VialInstance *instance = instance_new(engine, id, dir, ready, data);
 
+	instance->origin = origin_take(engine, id);
 	if (attach(instance, NULL))
-		instance->ready_timer = vial_time_add_verdict(READY_TIMEOUT_MS, on_ready_timeout, instance);
+		instance->ready_timer = vial_time_add_deadline(READY_TIMEOUT_MS, on_ready_timeout, instance);
 	else
 		g_idle_add(adopt_failed, instance);
 }
@@ -298,6 +490,10 @@ void vial_instance_set_events(VialInstance *instance, const VialInstanceEvents *
 {
 	instance->events = *events;
 	instance->data = data;
+	g_clear_handle_id(&instance->late_end, g_source_remove);
+	/* From the loop, as it would have been told. */
+	if (instance->has_ended && instance->end_reason && events->ended)
+		instance->late_end = g_idle_add_full(G_PRIORITY_DEFAULT, on_late_end, instance, NULL);
 }
 
 VialChannel *vial_instance_channel(VialInstance *instance)
@@ -348,7 +544,7 @@ static void verb_with(VialInstance *instance, json_t *request, GArray *fds, Vial
 		g_array_unref(fds);
 		return refuse_later(error, done, data);
 	}
-	vial_channel_host_call(instance->channel, request, fds, vial_time_patience_ms(VERB_TIMEOUT_MS), done, data);
+	vial_channel_host_call(instance->channel, request, fds, vial_time_scaled_ms(VERB_TIMEOUT_MS), done, data);
 }
 
 static void verb(VialInstance *instance, json_t *request, VialCallDone done, gpointer data)
@@ -401,36 +597,27 @@ void vial_instance_stop(VialInstance *instance)
 /* Forking */
 
 typedef struct {
-	VialEngine *engine;
-	GPtrArray *ids;
-	GPtrArray *dirs;
+	Origin *origin;
 	VialCallDone done;
 	gpointer data;
 } Forking;
 
-/* A child that cannot be put into its place is not told here: nobody will reach it, and its boot says so. */
+/*
+ * What the answer says of the children is not asked for: each is reached through the socket that was made for it, and one that is not there does not
+ * answer. After a failure none will be reached, whether the monitor has made some or not.
+ */
 static void on_forked(json_t *result, const GError *error, gpointer data)
 {
-	Forking *forking = data;
-	json_t *pids = json_object_get(result, "pids");
-	size_t index;
-	json_t *pid;
+	g_autofree Forking *forking = data;
+	Origin *origin = forking->origin;
 
 	vial_fault("engine.forked");
-	json_array_foreach (pids, index, pid) {
-		g_autoptr(GError) problem = NULL;
-		const char *id = index < forking->ids->len ? forking->ids->pdata[index] : NULL;
-
-		if (id && forking->engine->ops->joined &&
-		    !forking->engine->ops->joined(forking->engine, id, forking->dirs->pdata[index], (pid_t)json_integer_value(pid), &problem)) {
-			vial_log_warning("engine", "a fork could not be put into its place", "host_id", id, "error", problem->message);
-			kill((pid_t)json_integer_value(pid), SIGKILL);
-		}
-	}
-	forking->done(result, error, forking->data);
-	g_ptr_array_unref(forking->ids);
-	g_ptr_array_unref(forking->dirs);
-	g_free(forking);
+	if (error)
+		g_hash_table_foreach_remove(origin->engine->forked, is_of, origin);
+	else
+		origin->timer = g_timeout_add(vial_time_scaled_ms(REACH_MS), on_unreached, origin);
+	forking->done(error ? NULL : result, error, forking->data);
+	origin_unref(origin, FALSE);
 }
 
 void vial_instance_fork(VialInstance *instance, VialForkChild *children, guint n_children, VialCallDone done, gpointer data)
@@ -458,16 +645,10 @@ void vial_instance_fork(VialInstance *instance, VialForkChild *children, guint n
 	g_array_append_vals(fds, of_children->data, of_children->len);
 	g_array_set_clear_func(of_children, NULL); /* they are in `fds` now */
 	forking = g_new0(Forking, 1);
-	forking->engine = instance->engine;
-	forking->ids = g_ptr_array_new_with_free_func(g_free);
-	forking->dirs = g_ptr_array_new_with_free_func(g_free);
-	forking->done = done;
-	forking->data = data;
-	for (guint i = 0; i < n_children; i++) {
-		g_ptr_array_add(forking->ids, g_strdup(children[i].id));
-		g_ptr_array_add(forking->dirs, g_strdup(children[i].dir));
-	}
-	vial_channel_host_call(instance->channel, request, fds, vial_time_patience_ms(VERB_TIMEOUT_MS), on_forked, forking);
+	*forking = (Forking){ origin_new(instance), done, data };
+	for (guint i = 0; i < n_children; i++)
+		origin_add(forking->origin, children[i].id);
+	vial_channel_host_call(instance->channel, request, fds, vial_time_scaled_ms(VERB_TIMEOUT_MS), on_forked, forking);
 }
 
 gboolean vial_engine_fits(const VialEngine *engine, const VialLimits *saved, const VialLimits *wanted)
@@ -477,6 +658,9 @@ gboolean vial_engine_fits(const VialEngine *engine, const VialLimits *saved, con
 
 void vial_engine_free(VialEngine *engine)
 {
-	if (engine)
-		engine->ops->free(engine);
+	if (!engine)
+		return;
+	g_clear_pointer(&engine->forked, g_hash_table_unref);
+	g_clear_pointer(&engine->limited, g_hash_table_unref);
+	engine->ops->free(engine);
 }

@@ -60,14 +60,20 @@ static gboolean microvm_prepare(VialEngine *engine, const VialLaunch *launch, GE
 	g_autofree char *root = vial_microvm_disk(microvm->disk_builder, launch->rootfs, error);
 	g_autofree char *runtime = root ? vial_microvm_disk(microvm->disk_builder, launch->runtime_dir, error) : NULL;
 
-	return runtime &&
-	       vial_host_write_json(launch->dir, VIAL_VMM_CONFIG, vial_microvm_config(launch, microvm->kernel, root, runtime), error) &&
+	return runtime && vial_host_write_json(launch->dir, VIAL_VMM_CONFIG, vial_microvm_config(launch, microvm->kernel, root, runtime), error) &&
 	       vial_cgroup_create(microvm->cgroups, launch->id, &limits, error);
 }
 
-static gboolean microvm_joined(VialEngine *engine, const char *id, const char *dir, pid_t pid, GError **error)
+/* The number stays the process's as long as that lives, which the descriptor tells: what was done to the number was done to it. */
+static gboolean microvm_joined(VialEngine *engine, const char *id, const char *dir, pid_t pid, const char *parent_id, GError **error)
 {
-	return vial_cgroup_add(((Microvm *)engine)->cgroups, id, pid, error) && vial_host_process_record(dir, pid, error);
+	VialCgroups *cgroups = ((Microvm *)engine)->cgroups;
+	vial_autofd int process = vial_host_process_open(pid);
+
+	if (process < 0 || (parent_id && !vial_cgroup_has(cgroups, parent_id, pid)))
+		return vial_fail(error, VIAL_ERROR_UNAVAILABLE, "the process that answers for the sandbox is not its own");
+	return vial_cgroup_add(cgroups, id, pid, error) && vial_host_process_record(dir, pid, error) &&
+	       (vial_host_process_is_alive(process) || vial_fail(error, VIAL_ERROR_UNAVAILABLE, "the sandbox's host process has ended already"));
 }
 
 /*
@@ -117,17 +123,16 @@ static char *describe_end(const char *dir)
 		{ "reboot", "sandbox_killed: the sandbox's kernel crashed or was rebooted" },
 		{ "guest_crash", "sandbox_killed: the sandbox's virtual machine crashed" },
 		{ "kvm_error", "sandbox_killed: the host's KVM refused to go on with the virtual machine" },
-		{ "guest_protocol", "sandbox_killed: the sandbox's agent broke the protocol" },
+		{ "guest_protocol", VIAL_REASON_VIOLATION "its agent sent bytes that are no frame" },
 	};
-	g_autofree char *path = g_build_filename(dir, "exit.json", NULL);
-	g_autoptr(json_t) exited = json_load_file(path, 0, NULL);
+	g_autoptr(json_t) exited = vial_host_read_exit(dir);
 	const char *word = json_string_value(json_object_get(exited, "reason"));
 
 	for (gsize i = 0; word && i < G_N_ELEMENTS(ends); i++)
 		if (strcmp(ends[i].word, word) == 0)
 			return g_strdup(ends[i].sentence);
-	return g_strdup(exited ? "sandbox_killed: the sandbox process ended unexpectedly" :
-	                         "host_process_killed: the sandbox's host process was killed");
+	return g_strdup(exited ? "sandbox_killed: the sandbox process ended unexpectedly"
+	                       : "host_process_killed: the sandbox's host process was killed");
 }
 
 static char *microvm_cleanup(VialEngine *engine, const char *id, const char *dir)
@@ -135,8 +140,10 @@ static char *microvm_cleanup(VialEngine *engine, const char *id, const char *dir
 	Microvm *microvm = (Microvm *)engine;
 	VialCgroupUsage usage = { 0 };
 	gboolean was_oom = vial_cgroup_usage(microvm->cgroups, id, &usage) && usage.oom_kills > 0;
-	char *reason = was_oom ? g_strdup("out_of_memory: the sandbox used all memory it was allowed and was ended") : describe_end(dir);
+	char *reason = vial_host_violation(dir);
 
+	if (!reason)
+		reason = was_oom ? g_strdup("out_of_memory: the sandbox used all memory it was allowed and was ended") : describe_end(dir);
 	vial_host_process_kill(dir);
 	vial_cgroup_remove(microvm->cgroups, id);
 	return reason;

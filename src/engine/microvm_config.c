@@ -18,7 +18,7 @@
  * No legacy hardware to look for, reboot instead of hanging when it panics (the monitor reports it), the paravirtual clock. Mitigations are off
  * inside: a guest has one tenant, and what keeps tenants apart is the host's.
  */
-#define COMMAND_LINE                                                                                                                \
+#define COMMAND_LINE                                                                                                                  \
 	"quiet reboot=k panic=-1 clocksource=kvm-clock random.trust_cpu=on pci=off 8250.nr_uarts=0 no_timer_check cryptomgr.notests " \
 	"mitigations=off"
 
@@ -48,8 +48,8 @@ json_t *vial_microvm_config(const VialLaunch *launch, const char *kernel, const 
 	json_int_t uid = FIRST_UID + (g_str_hash(launch->id) & UID_MASK);
 	json_t *config = json_pack("{s:s, s:s, s:s, s:i, s:i, s:[{s:s, s:b, s:I, s:s}, {s:s, s:s}], s:s, s:I, s:I}", "kernel", image, "initrd",
 	                           initrd, "command_line", line, "vcpus", (int)size.vcpus, "memory_mb", (int)size.memory_mb, "disks", "image",
-	                           root_disk, "writable", 1, "size_mb", (json_int_t)launch->limits.disk_mb, "serial", "root", "image",
-	                           runtime_disk, "serial", "vial", "overlay_dir", launch->dir, "uid", uid, "gid", uid);
+	                           root_disk, "writable", 1, "size_mb", (json_int_t)launch->limits.disk_mb, "serial", "root", "image", runtime_disk,
+	                           "serial", "vial", "overlay_dir", launch->dir, "uid", uid, "gid", uid);
 
 	if (launch->netns && launch->net)
 		json_object_set_new(config, "net", json_pack("{s:s}", "mac", launch->net->mac));

@@ -7,6 +7,8 @@
 
 /* Credit is given back in pieces of this size: rarely enough to cost nothing, often enough never to stall. */
 #define CREDIT_STEP (256u * 1024u)
+/* Of EVENTs that are not whole yet, all streams of a sandbox together: they are granted before anybody has taken them. */
+#define MAX_PARTIAL_BYTES (2u * VIAL_WIRE_MAX_EVENT)
 
 struct VialStream {
 	VialChannel *channel; /* NULL once closed */
@@ -23,31 +25,9 @@ struct VialStream {
 	GError *early_error; /* set until fail_later() has run */
 };
 
-GError *vial_agent_error(json_t *result)
-{
-	static const struct {
-		const char *name;
-		VialErrorCode code;
-	} codes[] = {
-		{ "invalid", VIAL_ERROR_INVALID },   { "not_found", VIAL_ERROR_NOT_FOUND }, { "conflict", VIAL_ERROR_CONFLICT },
-		{ "denied", VIAL_ERROR_FORBIDDEN },  { "no_space", VIAL_ERROR_NO_SPACE },   { "limit", VIAL_ERROR_QUOTA },
-		{ "timeout", VIAL_ERROR_TIMEOUT },   { "unavailable", VIAL_ERROR_UNAVAILABLE },
-		{ "not_ready", VIAL_ERROR_UNAVAILABLE },
-	};
-	const char *name = json_string_value(json_object_get(result, "code"));
-	const char *text = json_string_value(json_object_get(result, "error"));
-	VialErrorCode code = VIAL_ERROR_INTERNAL;
-
-	for (gsize i = 0; name && i < G_N_ELEMENTS(codes); i++)
-		if (strcmp(codes[i].name, name) == 0)
-			code = codes[i].code;
-	return g_error_new_literal(VIAL_ERROR, code, text ? text : "the agent gave no reason");
-}
-
 static void stream_destroy(VialStream *stream)
 {
-	if (stream->partial)
-		g_byte_array_unref(stream->partial);
+	g_clear_pointer(&stream->partial, g_byte_array_unref);
 	g_free(stream);
 }
 
@@ -63,12 +43,26 @@ static void leave(VialStream *stream)
 		stream_destroy(stream);
 }
 
+static void drop_partial(VialStream *stream)
+{
+	if (!stream->partial)
+		return;
+	stream->channel->partial_bytes -= stream->partial->len;
+	g_clear_pointer(&stream->partial, g_byte_array_unref);
+}
+
+static void leave_channel(VialStream *stream)
+{
+	drop_partial(stream);
+	g_hash_table_remove(stream->channel->streams, GUINT_TO_POINTER(stream->id));
+	stream->channel = NULL;
+}
+
 void vial_stream_finish(VialStream *stream, json_t *result, const GError *error)
 {
 	if (!stream->channel)
 		return;
-	g_hash_table_remove(stream->channel->streams, GUINT_TO_POINTER(stream->id));
-	stream->channel = NULL;
+	leave_channel(stream);
 	enter(stream);
 	if (stream->events.closed && !stream->is_freed)
 		stream->events.closed(stream, result, error, stream->data);
@@ -81,110 +75,129 @@ static gboolean take_allowance(VialStream *stream, gsize size)
 	return stream->allowance >= 0;
 }
 
-static gboolean handle_data(VialStream *stream, const struct vial_wire_frame *frame)
+static const char *handle_data(VialStream *stream, const struct vial_wire_frame *frame)
 {
 	if (!take_allowance(stream, frame->length))
-		return FALSE;
+		return "more data than it was allowed to send";
 	if (!stream->events.data) {
 		vial_stream_consumed(stream, frame->length);
-		return TRUE;
+		return NULL;
 	}
 	g_autoptr(GBytes) bytes = g_bytes_new(frame->payload, frame->length);
 	stream->events.data(stream, frame->channel, bytes, stream->data);
-	return TRUE;
+	return NULL;
 }
 
-static gboolean handle_event(VialStream *stream, const struct vial_wire_frame *frame)
+/* A piece of an EVENT that spans frames. */
+static const char *keep_piece(VialStream *stream, const struct vial_wire_frame *frame)
 {
-	g_autoptr(json_t) event = NULL;
-	gsize held = stream->partial ? stream->partial->len : 0;
+	VialChannel *channel = stream->channel;
 
-	if (!take_allowance(stream, frame->length) || held + frame->length > VIAL_WIRE_MAX_EVENT)
-		return FALSE;
-	if (held > 0 || (frame->channel & VIAL_WIRE_MORE)) {
-		if (!stream->partial)
-			stream->partial = g_byte_array_new();
-		g_byte_array_append(stream->partial, frame->payload, frame->length);
-	}
-	if (frame->channel & VIAL_WIRE_MORE) {
+	if ((stream->partial ? stream->partial->len : 0) + frame->length > VIAL_WIRE_MAX_EVENT ||
+	    channel->partial_bytes + frame->length > MAX_PARTIAL_BYTES)
+		return "an event that is larger than any may be";
+	if (!stream->partial)
+		stream->partial = g_byte_array_new();
+	g_byte_array_append(stream->partial, frame->payload, frame->length);
+	channel->partial_bytes += frame->length;
+	return NULL;
+}
+
+static json_t *parse_event(VialStream *stream, const struct vial_wire_frame *frame)
+{
+	json_t *event;
+
+	if (!stream->partial)
+		return vial_channel_parse(frame->payload, frame->length);
+	event = vial_channel_parse(stream->partial->data, stream->partial->len);
+	drop_partial(stream);
+	return event;
+}
+
+static const char *handle_event(VialStream *stream, const struct vial_wire_frame *frame)
+{
+	gboolean has_more = frame->channel & VIAL_WIRE_MORE;
+	g_autoptr(json_t) event = NULL;
+	const char *lie = NULL;
+
+	if (!take_allowance(stream, frame->length))
+		return "more events than it was allowed to send";
+	if (has_more || stream->partial)
+		lie = keep_piece(stream, frame);
+	if (lie)
+		return lie;
+	if (has_more) {
 		/* Granted at once: an event larger than the window could otherwise never become whole. */
 		vial_stream_consumed(stream, frame->length);
-		return TRUE;
+		return NULL;
 	}
-	if (held > 0) {
-		event = vial_json_parse_object((const char *)stream->partial->data, stream->partial->len, NULL);
-		g_byte_array_set_size(stream->partial, 0);
-	} else {
-		event = vial_json_parse_object((const char *)frame->payload, frame->length, NULL);
-	}
+	event = parse_event(stream, frame);
 	if (!event)
-		return FALSE;
+		return "an event that is not a JSON object within our bounds";
 	if (stream->events.event)
 		stream->events.event(stream, event, frame->length, stream->data);
 	else
 		vial_stream_consumed(stream, frame->length);
-	return TRUE;
+	return NULL;
 }
 
-static gboolean handle_close(VialStream *stream, const struct vial_wire_frame *frame)
+static const char *handle_close(VialStream *stream, const struct vial_wire_frame *frame)
 {
-	g_autoptr(json_t) result = vial_json_parse_object((const char *)frame->payload, frame->length, NULL);
-	g_autoptr(GError) error = NULL;
+	g_autoptr(json_t) result = vial_channel_parse(frame->payload, frame->length);
+	g_autoptr(GError) refusal = NULL;
 
-	if (!result)
-		return FALSE;
-	if (!json_is_true(json_object_get(result, "ok")))
-		error = vial_agent_error(result);
-	vial_stream_finish(stream, error ? NULL : result, error);
-	return TRUE;
+	if (!result || !vial_message_agent_answer(result, &refusal, NULL))
+		return "an answer that is not a JSON object with \"ok\"";
+	vial_stream_finish(stream, refusal ? NULL : result, refusal);
+	return NULL;
 }
 
-static gboolean handle_credit(VialStream *stream, const struct vial_wire_frame *frame)
+static const char *handle_credit(VialStream *stream, const struct vial_wire_frame *frame)
 {
 	guint32 more = vial_wire_get_u32(frame->payload);
 
 	/* A window beyond this could only serve to make us queue without bound. */
 	if (more > VIAL_WIRE_INITIAL_CREDIT * 16u || stream->room > VIAL_WIRE_INITIAL_CREDIT * 16u)
-		return FALSE;
+		return "a window that is larger than any may be";
 	stream->room += more;
 	if (stream->wants_room && stream->events.writable) {
 		stream->wants_room = FALSE;
 		stream->events.writable(stream, stream->data);
 	}
-	return TRUE;
+	return NULL;
 }
 
-gboolean vial_stream_handle(VialStream *stream, const struct vial_wire_frame *frame)
+const char *vial_stream_handle(VialStream *stream, const struct vial_wire_frame *frame)
 {
-	gboolean is_fine = FALSE;
+	const char *lie = "a frame that only the host may send";
 
 	enter(stream);
 	switch (frame->type) {
 	case VIAL_WIRE_DATA:
-		is_fine = handle_data(stream, frame);
+		lie = handle_data(stream, frame);
 		break;
 	case VIAL_WIRE_EVENT:
-		is_fine = handle_event(stream, frame);
+		lie = handle_event(stream, frame);
 		break;
 	case VIAL_WIRE_EOF:
 		if (stream->events.eof)
 			stream->events.eof(stream, frame->channel, stream->data);
-		is_fine = TRUE;
+		lie = NULL;
 		break;
 	case VIAL_WIRE_CLOSE:
-		is_fine = handle_close(stream, frame);
+		lie = handle_close(stream, frame);
 		break;
 	case VIAL_WIRE_CREDIT:
-		is_fine = handle_credit(stream, frame);
+		lie = handle_credit(stream, frame);
 		break;
 	default:
 		break;
 	}
 	leave(stream);
-	return is_fine;
+	return lie;
 }
 
-/* Failure before the first frame is told from the loop, so that an owner has its stream before it hears of its end. */
+/* Failure before the first frame is reported from the loop, so that an owner has its stream before it hears of its end. */
 static gboolean fail_later(gpointer data)
 {
 	VialStream *stream = data;
@@ -199,13 +212,13 @@ static gboolean fail_later(gpointer data)
 
 static GError *refuse_open(const VialChannel *channel, gsize request_size)
 {
-	if (channel->fd < 0)
+	if (!channel || channel->fd < 0)
 		return g_error_new_literal(VIAL_ERROR, VIAL_ERROR_UNAVAILABLE, "the connection to the sandbox is gone");
-	if (g_hash_table_size(channel->streams) >= VIAL_WIRE_MAX_STREAMS - 8)
+	if (g_hash_table_size(channel->streams) + g_hash_table_size(channel->ending) >= VIAL_WIRE_MAX_STREAMS - 8)
 		return g_error_new_literal(VIAL_ERROR, VIAL_ERROR_QUOTA, "too many operations are under way in this sandbox");
 	if (request_size > VIAL_WIRE_MAX_PAYLOAD)
-		return g_error_new(VIAL_ERROR, VIAL_ERROR_TOO_LARGE,
-		                   "the request is larger than %u bytes; send big content as a file", VIAL_WIRE_MAX_PAYLOAD);
+		return g_error_new(VIAL_ERROR, VIAL_ERROR_TOO_LARGE, "the request is larger than %u bytes; send big content as a file",
+		                   VIAL_WIRE_MAX_PAYLOAD);
 	return NULL;
 }
 
@@ -222,7 +235,7 @@ VialStream *vial_stream_open(VialChannel *channel, json_t *request, const VialSt
 	stream->allowance = VIAL_WIRE_INITIAL_CREDIT;
 	stream->early_error = refuse_open(channel, size);
 	if (stream->early_error) {
-		g_idle_add(fail_later, stream);
+		g_idle_add_full(G_PRIORITY_DEFAULT, fail_later, stream, NULL);
 		return stream;
 	}
 	stream->channel = channel;
@@ -293,8 +306,8 @@ void vial_stream_free(VialStream *stream)
 	}
 	if (stream->channel) {
 		vial_channel_send(stream->channel, stream->id, VIAL_WIRE_CANCEL, 0, NULL, 0);
-		g_hash_table_remove(stream->channel->streams, GUINT_TO_POINTER(stream->id));
-		stream->channel = NULL;
+		g_hash_table_add(stream->channel->ending, GUINT_TO_POINTER(stream->id));
+		leave_channel(stream);
 	}
 	stream->is_freed = TRUE;
 	if (stream->busy == 0)
@@ -327,8 +340,7 @@ static void call_closed(VialStream *stream, json_t *result, const GError *error,
 static gboolean call_timed_out(gpointer data)
 {
 	Call *call = data;
-	g_autoptr(GError) error =
-	        g_error_new_literal(VIAL_ERROR, VIAL_ERROR_TIMEOUT, "the agent in the sandbox did not answer in time");
+	g_autoptr(GError) error = g_error_new_literal(VIAL_ERROR, VIAL_ERROR_TIMEOUT, "the agent in the sandbox did not answer in time");
 
 	call->timer = 0;
 	call_finish(call, NULL, error);
@@ -358,14 +370,8 @@ struct VialHostCall {
 
 void vial_host_call_finish(VialHostCall *call, json_t *result, const GError *error)
 {
-	g_autoptr(GError) refusal = NULL;
-
 	g_clear_handle_id(&call->timer, g_source_remove);
 	g_hash_table_remove(call->channel->host_calls, GUINT_TO_POINTER(call->tag));
-	if (result && !json_is_true(json_object_get(result, "ok"))) {
-		refusal = vial_agent_error(result);
-		error = refusal;
-	}
 	if (call->done)
 		call->done(error ? NULL : result, error, call->data);
 	g_free(call);
@@ -374,8 +380,7 @@ void vial_host_call_finish(VialHostCall *call, json_t *result, const GError *err
 static gboolean host_call_timed_out(gpointer data)
 {
 	VialHostCall *call = data;
-	g_autoptr(GError) error =
-	        g_error_new_literal(VIAL_ERROR, VIAL_ERROR_TIMEOUT, "the sandbox's host process did not answer in time");
+	g_autoptr(GError) error = g_error_new_literal(VIAL_ERROR, VIAL_ERROR_TIMEOUT, "the sandbox's host process did not answer in time");
 
 	call->timer = 0;
 	vial_host_call_finish(call, NULL, error);

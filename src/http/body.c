@@ -3,8 +3,7 @@
 #include "http/internal.h"
 #include "util/json.h"
 
-static enum MHD_Result
-discard(VialRequest *request, gsize *size)
+static enum MHD_Result discard(VialRequest *request, gsize *size)
 {
 	request->discarded_bytes += *size;
 	*size = 0;
@@ -15,8 +14,7 @@ discard(VialRequest *request, gsize *size)
 	return !request->identity && request->discarded_bytes > VIAL_HTTP_DISCARD_LIMIT_BYTES ? MHD_NO : MHD_YES;
 }
 
-static enum MHD_Result
-deliver(VialRequest *request, const char *data, gsize *size)
+static enum MHD_Result deliver(VialRequest *request, const char *data, gsize *size)
 {
 	/* Several chunks of one read come in a row even though we have suspended; untouched, they come again later. */
 	if (request->is_body_paused)
@@ -31,8 +29,7 @@ deliver(VialRequest *request, const char *data, gsize *size)
 	return MHD_YES;
 }
 
-static enum MHD_Result
-collect(VialRequest *request, const char *data, gsize *size)
+static enum MHD_Result collect(VialRequest *request, const char *data, gsize *size)
 {
 	gsize length = *size;
 
@@ -40,8 +37,8 @@ collect(VialRequest *request, const char *data, gsize *size)
 		request->body = g_byte_array_sized_new(request->body_size > 0 ? (guint)request->body_size : (guint)length);
 	if (request->body->len + length > request->body_limit) {
 		g_clear_pointer(&request->body, g_byte_array_unref);
-		vial_request_reply_fail(request, VIAL_ERROR_TOO_LARGE,
-		                        "the body is too large: at most %" G_GSIZE_FORMAT " bytes here", request->body_limit);
+		vial_request_reply_fail(request, VIAL_ERROR_TOO_LARGE, "the body is too large: at most %" G_GSIZE_FORMAT " bytes here",
+		                        request->body_limit);
 		return discard(request, size);
 	}
 	g_byte_array_append(request->body, (const guint8 *)data, (guint)length);
@@ -49,8 +46,7 @@ collect(VialRequest *request, const char *data, gsize *size)
 	return MHD_YES;
 }
 
-enum MHD_Result
-vial_body_receive(VialRequest *request, const char *data, gsize *size)
+enum MHD_Result vial_body_receive(VialRequest *request, const char *data, gsize *size)
 {
 	if (request->is_answered && !(request->on_data && request->stream.is_open))
 		return discard(request, size);
@@ -59,8 +55,7 @@ vial_body_receive(VialRequest *request, const char *data, gsize *size)
 	return collect(request, data, size);
 }
 
-gboolean
-vial_body_finish(VialRequest *request, GError **error)
+gboolean vial_body_finish(VialRequest *request, GError **error)
 {
 	g_autoptr(GByteArray) body = g_steal_pointer(&request->body);
 
@@ -75,8 +70,7 @@ vial_body_finish(VialRequest *request, GError **error)
 	return request->json != NULL;
 }
 
-void
-vial_body_end(VialRequest *request, gboolean is_complete)
+void vial_body_end(VialRequest *request, gboolean is_complete)
 {
 	VialBodyEndFunc on_end = request->on_end;
 
@@ -87,8 +81,7 @@ vial_body_end(VialRequest *request, gboolean is_complete)
 	on_end(request, is_complete, request->body_data);
 }
 
-void
-vial_request_body_read(VialRequest *request, VialBodyDataFunc on_data, VialBodyEndFunc on_end, gpointer data)
+void vial_request_body_read(VialRequest *request, VialBodyDataFunc on_data, VialBodyEndFunc on_end, gpointer data)
 {
 	g_return_if_fail(!request->on_data && on_data);
 	if (request->is_gone || request->stage > STAGE_HANDLING) {
@@ -103,8 +96,7 @@ vial_request_body_read(VialRequest *request, VialBodyDataFunc on_data, VialBodyE
 	vial_connection_resume(request->connection);
 }
 
-void
-vial_request_body_resume(VialRequest *request)
+void vial_request_body_resume(VialRequest *request)
 {
 	if (!request->is_body_paused)
 		return;

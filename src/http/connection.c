@@ -16,8 +16,7 @@
 
 #define WATCH_BATCH 64
 
-void
-vial_connection_watch(VialConnection *connection)
+void vial_connection_watch(VialConnection *connection)
 {
 	struct epoll_event event = { .events = EPOLLRDHUP | EPOLLONESHOT, .data.ptr = connection };
 	int operation = connection->is_watched ? EPOLL_CTL_MOD : EPOLL_CTL_ADD;
@@ -27,8 +26,7 @@ vial_connection_watch(VialConnection *connection)
 		connection->is_watched = TRUE;
 }
 
-VialConnection *
-vial_connection_new(VialServer *server, struct MHD_Connection *mhd)
+VialConnection *vial_connection_new(VialServer *server, struct MHD_Connection *mhd)
 {
 	VialConnection *connection = g_new0(VialConnection, 1);
 
@@ -38,37 +36,37 @@ vial_connection_new(VialServer *server, struct MHD_Connection *mhd)
 	connection->link.data = connection;
 	g_queue_push_tail_link(&server->connections, &connection->link);
 	server->stats.connections++;
+	vial_shed_add(connection);
 	vial_connection_watch(connection);
 	return connection;
 }
 
-void
-vial_connection_free(VialConnection *connection)
+void vial_connection_free(VialConnection *connection)
 {
 	VialServer *server = connection->server;
 
 	vial_connection_unwatch(connection);
+	vial_shed_remove(connection);
+	if (server->latest == connection)
+		server->latest = NULL;
 	g_queue_unlink(&server->connections, &connection->link);
 	server->stats.connections--;
 	g_free(connection);
 }
 
-VialConnection *
-vial_connection_of(struct MHD_Connection *mhd)
+VialConnection *vial_connection_of(struct MHD_Connection *mhd)
 {
 	return MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_SOCKET_CONTEXT)->socket_context;
 }
 
-void
-vial_connection_unwatch(VialConnection *connection)
+void vial_connection_unwatch(VialConnection *connection)
 {
 	if (connection->is_watched)
 		epoll_ctl(connection->server->watch_fd, EPOLL_CTL_DEL, connection->fd, NULL);
 	connection->is_watched = FALSE;
 }
 
-void
-vial_connection_suspend(VialConnection *connection)
+void vial_connection_suspend(VialConnection *connection)
 {
 	if (connection->is_suspended)
 		return;
@@ -77,8 +75,7 @@ vial_connection_suspend(VialConnection *connection)
 	vial_connection_watch(connection);
 }
 
-void
-vial_connection_resume(VialConnection *connection)
+void vial_connection_resume(VialConnection *connection)
 {
 	if (!connection->is_suspended)
 		return;
@@ -87,30 +84,26 @@ vial_connection_resume(VialConnection *connection)
 	connection->server->must_run = TRUE;
 }
 
-void
-vial_connection_break(VialConnection *connection)
+void vial_connection_break(VialConnection *connection)
 {
 	shutdown(connection->fd, SHUT_RDWR);
 	vial_connection_resume(connection);
 }
 
-void
-vial_connection_set_deadline(VialConnection *connection, unsigned ms)
+void vial_connection_set_deadline(VialConnection *connection, unsigned ms)
 {
 	connection->deadline_us = ms ? g_get_monotonic_time() + (gint64)ms * 1000 : 0;
 }
 
 /* Whether the request is still arriving, so that the end of the stream means it never will be whole. */
-static gboolean
-is_receiving(const VialConnection *connection)
+static gboolean is_receiving(const VialConnection *connection)
 {
 	const VialRequest *request = connection->request;
 
 	return !request || request->stage == STAGE_LINE || request->stage == STAGE_BODY;
 }
 
-static void
-check_peer(VialConnection *connection)
+static void check_peer(VialConnection *connection)
 {
 	char byte;
 
@@ -129,8 +122,7 @@ check_peer(VialConnection *connection)
 	}
 }
 
-void
-vial_connections_check_peers(VialServer *server)
+void vial_connections_check_peers(VialServer *server)
 {
 	struct epoll_event events[WATCH_BATCH];
 	int n = epoll_wait(server->watch_fd, events, WATCH_BATCH, 0);

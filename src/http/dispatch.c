@@ -7,16 +7,14 @@
 
 #include "http/internal.h"
 
-static gboolean
-is_method(const char *text)
+static gboolean is_method(const char *text)
 {
 	gsize length = strspn(text, "ABCDEFGHIJKLMNOPQRSTUVWXYZ-_");
 
 	return length > 0 && length <= 32 && text[length] == '\0';
 }
 
-static gboolean
-split_target(VialRequest *request, GError **error)
+static gboolean split_target(VialRequest *request, GError **error)
 {
 	if (request->target[0] != '/')
 		return vial_fail(error, VIAL_ERROR_INVALID, "the request target must be a path that starts with /");
@@ -31,8 +29,7 @@ split_target(VialRequest *request, GError **error)
 	return TRUE;
 }
 
-static gboolean
-find_route(VialRequest *request, GError **error)
+static gboolean find_route(VialRequest *request, GError **error)
 {
 	VialServer *server = request->server;
 	VialRouteMatch match;
@@ -43,8 +40,7 @@ find_route(VialRequest *request, GError **error)
 	}
 	vial_router_match(server->router, &request->arena, request->method, request->path, &match);
 	if (match.is_malformed)
-		return vial_fail(error, VIAL_ERROR_INVALID,
-		                 "the path is not valid: escapes must be %%XX, the text UTF-8 without NUL");
+		return vial_fail(error, VIAL_ERROR_INVALID, "the path is not valid: escapes must be %%XX, the text UTF-8 without NUL");
 	if (!match.path_exists)
 		return vial_fail(error, VIAL_ERROR_NOT_FOUND, "there is nothing at this path");
 	if (!match.route) {
@@ -58,8 +54,7 @@ find_route(VialRequest *request, GError **error)
 	return TRUE;
 }
 
-static gboolean
-authenticate(VialRequest *request, GError **error)
+static gboolean authenticate(VialRequest *request, GError **error)
 {
 	VialServer *server = request->server;
 	const char *key;
@@ -75,26 +70,22 @@ authenticate(VialRequest *request, GError **error)
 	return TRUE;
 }
 
-static gboolean
-check_body_size(VialRequest *request, GError **error)
+static gboolean check_body_size(VialRequest *request, GError **error)
 {
 	if (request->route->flags & VIAL_ROUTE_STREAM_BODY)
 		return TRUE;
-	request->body_limit =
-	    request->route->body_limit_bytes ? request->route->body_limit_bytes : VIAL_HTTP_JSON_BODY_LIMIT_BYTES;
+	request->body_limit = request->route->body_limit_bytes ? request->route->body_limit_bytes : VIAL_HTTP_JSON_BODY_LIMIT_BYTES;
 	if (request->body_size > 0 && (guint64)request->body_size > request->body_limit)
-		return vial_fail(error, VIAL_ERROR_TOO_LARGE, "the body is too large: at most %" G_GSIZE_FORMAT " bytes here",
-		                 request->body_limit);
+		return vial_fail(error, VIAL_ERROR_TOO_LARGE, "the body is too large: at most %" G_GSIZE_FORMAT " bytes here", request->body_limit);
 	return TRUE;
 }
 
 /* The judgement, in the order in which an error tells the client most and a stranger least. */
-static gboolean
-admit(VialRequest *request, const char *method, const char *version, GError **error)
+static gboolean admit(VialRequest *request, const char *method, const char *version, GError **error)
 {
 	request->method = vial_arena_copy(&request->arena, method, strlen(method));
 	request->is_head = strcmp(method, "HEAD") == 0;
-	gboolean is_sound = vial_headers_load(request, version, error);
+	gboolean is_sound = vial_headers_load(request, method, version, error);
 	vial_request_set_id(request);
 	if (is_sound && !is_method(method))
 		is_sound = vial_fail(error, VIAL_ERROR_INVALID, "the method is not valid");
@@ -102,17 +93,15 @@ admit(VialRequest *request, const char *method, const char *version, GError **er
 		request->must_close = TRUE;
 		return FALSE;
 	}
-	if (!find_route(request, error))
+	if (!vial_host_check(request, error) || !find_route(request, error))
 		return FALSE;
 	if (request->route->flags & VIAL_ROUTE_ANY_METHOD) /* proxied: origin and query are the inner program's business */
 		return authenticate(request, error);
 	return vial_origin_check(request, error) && authenticate(request, error) &&
-	       vial_query_parse(&request->arena, request->query_string, &request->query, &request->n_query, error) &&
-	       check_body_size(request, error);
+	       vial_query_parse(&request->arena, request->query_string, &request->query, &request->n_query, error) && check_body_size(request, error);
 }
 
-static gboolean
-wants_body(const VialRequest *request)
+static gboolean wants_body(const VialRequest *request)
 {
 	return request->on_data && !(request->is_answered && !request->stream.is_open);
 }
@@ -121,26 +110,25 @@ wants_body(const VialRequest *request)
  * The headers are dealt with; on to the body. An answer that is ready already waits until the body has been read and
  * discarded, so that the connection can be used again, unless the body is too much or the client waits for our word.
  */
-static enum MHD_Result
-proceed_to_body(VialRequest *request)
+static enum MHD_Result proceed_to_body(VialRequest *request)
 {
 	if (request->is_answered && !wants_body(request) &&
 	    (request->must_close || request->expects_continue || request->body_size > VIAL_HTTP_DISCARD_LIMIT_BYTES))
 		return vial_reply_queue(request);
 	request->stage = STAGE_BODY;
 	/* A streamed body may take as long as it likes while it moves; libmicrohttpd's idle timeout sees to that. */
-	vial_connection_set_deadline(request->connection,
-	                             wants_body(request) ? 0 : request->server->config.body_timeout_ms);
+	vial_connection_set_deadline(request->connection, wants_body(request) ? 0 : request->server->config.body_timeout_ms);
 	return MHD_YES;
 }
 
-enum MHD_Result
-vial_dispatch_headers(VialRequest *request, const char *method, const char *version)
+enum MHD_Result vial_dispatch_headers(VialRequest *request, const char *method, const char *version)
 {
 	g_autoptr(GError) error = NULL;
 
 	vial_connection_set_deadline(request->connection, 0);
-	if (!admit(request, method, version, &error)) {
+	gboolean is_admitted = admit(request, method, version, &error);
+	vial_shed_note_request(request->connection, request->identity != NULL);
+	if (!is_admitted) {
 		if (!request->must_close && vial_origin_is_preflight(request))
 			vial_origin_reply_preflight(request);
 		else
@@ -158,14 +146,12 @@ vial_dispatch_headers(VialRequest *request, const char *method, const char *vers
 	return proceed_to_body(request);
 }
 
-enum MHD_Result
-vial_dispatch_held(VialRequest *request)
+enum MHD_Result vial_dispatch_held(VialRequest *request)
 {
 	return proceed_to_body(request);
 }
 
-static void
-call_handler(VialRequest *request)
+static void call_handler(VialRequest *request)
 {
 	GError *error = NULL;
 
@@ -175,8 +161,7 @@ call_handler(VialRequest *request)
 		vial_request_reply_error(request, error);
 }
 
-enum MHD_Result
-vial_dispatch_complete(VialRequest *request)
+enum MHD_Result vial_dispatch_complete(VialRequest *request)
 {
 	gboolean is_first = request->stage == STAGE_BODY;
 

@@ -8,15 +8,23 @@
 
 #include "http/internal.h"
 
+/*
+ * libmicrohttpd takes text to end at a NUL, so one that the client sent would cut a value short and hide what follows from us
+ * but not from others. It leaves the head in one piece in its memory, with NULs in place of the separators: each line must
+ * begin where the one before it ended, two bytes on for CR LF. A gap is a NUL, a folded line or a bare line feed.
+ */
+#define LINE_END_BYTES 2
+
 typedef struct {
 	VialRequest *request;
 	gsize count;
 	gboolean is_malformed;
+	const char *at; /* where the next line begins, if there is no gap */
+	gboolean has_gap;
 	VialPair pairs[VIAL_HTTP_MAX_HEADERS];
 } Collector;
 
-static gboolean
-is_token(const char *text)
+static gboolean is_token(const char *text)
 {
 	if (!*text)
 		return FALSE;
@@ -26,8 +34,7 @@ is_token(const char *text)
 	return TRUE;
 }
 
-static gboolean
-is_field_value(const char *text)
+static gboolean is_field_value(const char *text)
 {
 	for (; *text; text++)
 		if (((guchar)*text < 0x20 && *text != '\t') || *text == 0x7f)
@@ -35,14 +42,15 @@ is_field_value(const char *text)
 	return TRUE;
 }
 
-static enum MHD_Result
-collect(void *data, enum MHD_ValueKind kind, const char *name, const char *value)
+static enum MHD_Result collect(void *data, enum MHD_ValueKind kind, const char *name, const char *value)
 {
 	Collector *collector = data;
 	VialArena *arena = &collector->request->arena;
 
+	collector->has_gap |= name != collector->at || !value;
 	if (!value)
 		value = "";
+	collector->at = value + strlen(value) + LINE_END_BYTES;
 	if (!is_token(name) || !is_field_value(value)) {
 		collector->is_malformed = TRUE;
 		return MHD_NO;
@@ -55,8 +63,7 @@ collect(void *data, enum MHD_ValueKind kind, const char *name, const char *value
 	return ++collector->count <= VIAL_HTTP_MAX_HEADERS ? MHD_YES : MHD_NO;
 }
 
-const char *
-vial_headers_find(const VialRequest *request, const char *name)
+const char *vial_headers_find(const VialRequest *request, const char *name)
 {
 	for (gsize i = 0; i < request->n_headers; i++)
 		if (g_ascii_strcasecmp(request->headers[i].name, name) == 0)
@@ -65,11 +72,10 @@ vial_headers_find(const VialRequest *request, const char *name)
 }
 
 /* Headers of which a second one would make the request mean two things. */
-static gboolean
-check_unique(const VialRequest *request, GError **error)
+static gboolean check_unique(const VialRequest *request, GError **error)
 {
-	static const char *const names[] = { "Host",   "Content-Length", "Transfer-Encoding", "Authorization", "X-API-Key",
-		                             "Origin", "Expect",         "Upgrade" };
+	static const char *const names[] = { "Host",   "Content-Length", "Transfer-Encoding", "Authorization", "X-API-Key", "Origin",
+		                             "Expect", "Upgrade" };
 
 	for (gsize n = 0; n < G_N_ELEMENTS(names); n++) {
 		gsize seen = 0;
@@ -81,33 +87,36 @@ check_unique(const VialRequest *request, GError **error)
 	return TRUE;
 }
 
+gboolean vial_headers_is_number(const char *text)
+{
+	guint64 number;
+
+	return g_ascii_isdigit(text[0]) && g_ascii_string_to_unsigned(text, 10, 0, G_MAXINT64, &number, NULL);
+}
+
 /* Exactly what libmicrohttpd makes of the body, or an error: we must not think otherwise than it does. */
-static gboolean
-check_framing(VialRequest *request, GError **error)
+static gboolean check_framing(VialRequest *request, GError **error)
 {
 	const char *length = vial_headers_find(request, "Content-Length");
 	const char *encoding = vial_headers_find(request, "Transfer-Encoding");
 
 	if (encoding) {
 		if (length)
-			return vial_fail(error, VIAL_ERROR_INVALID,
-			                 "Content-Length and Transfer-Encoding together are ambiguous: send one of them");
+			return vial_fail(error, VIAL_ERROR_INVALID, "Content-Length and Transfer-Encoding together are ambiguous: send one of them");
 		if (g_ascii_strcasecmp(encoding, "chunked") != 0 || request->is_http_1_0)
 			return vial_fail(error, VIAL_ERROR_INVALID, "the only Transfer-Encoding understood is chunked, in HTTP/1.1");
 		request->has_body = TRUE;
 		request->body_size = -1;
 	} else if (length) {
-		guint64 size;
-		if (!g_ascii_string_to_unsigned(length, 10, 0, G_MAXINT64, &size, NULL))
+		if (!vial_headers_is_number(length))
 			return vial_fail(error, VIAL_ERROR_INVALID, "Content-Length must be a number of bytes");
-		request->has_body = size > 0;
-		request->body_size = (gint64)size;
+		request->body_size = g_ascii_strtoll(length, NULL, 10);
+		request->has_body = request->body_size > 0;
 	}
 	return TRUE;
 }
 
-static gboolean
-check_host(VialRequest *request, GError **error)
+static gboolean check_host(VialRequest *request, GError **error)
 {
 	const char *host = vial_headers_find(request, "Host");
 
@@ -120,25 +129,47 @@ check_host(VialRequest *request, GError **error)
 	return TRUE;
 }
 
-static void
-strip_trailing_space(VialRequest *request)
+static void strip_trailing_space(VialRequest *request)
 {
 	/* The copies are ours; libmicrohttpd strips only at the front. */
 	for (gsize i = 0; i < request->n_headers; i++)
 		g_strchomp((char *)request->headers[i].value);
 }
 
-gboolean
-vial_headers_load(VialRequest *request, const char *version, GError **error)
+/* Where the headers begin, or NULL when the request line has a gap in it. */
+static const char *find_first_header(const VialRequest *request, const char *method, const char *version)
+{
+	const char *target_end = request->raw_target_end;
+
+	if (!target_end || target_end + 1 != version || target_end - strlen(request->target) != method + strlen(method) + 1)
+		return NULL;
+	return version + strlen(version) + LINE_END_BYTES;
+}
+
+static gboolean collect_all(Collector *collector, const char *method, const char *version, GError **error)
+{
+	struct MHD_Connection *mhd = collector->request->connection->mhd;
+	gsize head_size = MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_REQUEST_HEADER_SIZE)->header_size;
+
+	collector->at = find_first_header(collector->request, method, version);
+	MHD_get_connection_values(mhd, MHD_HEADER_KIND, collect, collector);
+	if (collector->is_malformed)
+		return vial_fail(error, VIAL_ERROR_INVALID, "a header is malformed");
+	if (collector->count > VIAL_HTTP_MAX_HEADERS)
+		return vial_fail(error, VIAL_ERROR_INVALID, "more than %d headers", VIAL_HTTP_MAX_HEADERS);
+	if (collector->has_gap || collector->at + LINE_END_BYTES != method + head_size)
+		return vial_fail(error, VIAL_ERROR_INVALID,
+		                 "the request line and headers must be lines that end in CR LF, without NUL and not folded");
+	return TRUE;
+}
+
+gboolean vial_headers_load(VialRequest *request, const char *method, const char *version, GError **error)
 {
 	Collector collector = { .request = request };
 
 	request->is_http_1_0 = strcmp(version, "HTTP/1.0") == 0;
-	MHD_get_connection_values(request->connection->mhd, MHD_HEADER_KIND, collect, &collector);
-	if (collector.is_malformed)
-		return vial_fail(error, VIAL_ERROR_INVALID, "a header is malformed");
-	if (collector.count > VIAL_HTTP_MAX_HEADERS)
-		return vial_fail(error, VIAL_ERROR_INVALID, "more than %d headers", VIAL_HTTP_MAX_HEADERS);
+	if (!collect_all(&collector, method, version, error))
+		return FALSE;
 	request->n_headers = collector.count;
 	request->headers = vial_arena_alloc(&request->arena, MAX(collector.count, 1) * sizeof(VialPair));
 	memcpy(request->headers, collector.pairs, collector.count * sizeof(VialPair));
@@ -151,8 +182,7 @@ vial_headers_load(VialRequest *request, const char *version, GError **error)
 	return check_host(request, error);
 }
 
-const char *
-vial_headers_key(const VialRequest *request)
+const char *vial_headers_key(const VialRequest *request)
 {
 	/* X-API-Key first: behind the ports proxy, Authorization may be meant for the program in the sandbox. */
 	const char *key = vial_headers_find(request, "X-API-Key");
@@ -166,8 +196,7 @@ vial_headers_key(const VialRequest *request)
 }
 
 /* "{port}-{id}.anything": fills the parameters `port` and `id`. */
-gboolean
-vial_headers_match_preview_host(VialRequest *request)
+gboolean vial_headers_match_preview_host(VialRequest *request)
 {
 	const char *host = request->host;
 

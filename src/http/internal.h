@@ -8,7 +8,7 @@
  *   HELD       headers judged, handler called, connection suspended until the handler asks for the body
  *   BODY       the body is arriving: collected, streamed to the handler, or discarded (body.c)
  *   HANDLING   the body is complete, the handler runs; suspended while there is no answer
- *   ANSWERING  the answer was given to libmicrohttpd, which sends it (a streamed one pulls from stream.c)
+ *   ANSWERING  the answer was given to libmicrohttpd, which sends it (a streamed one pulls from reply_stream.c)
  *   DONE       libmicrohttpd has let go; the struct lives on only for those who hold references
  *
  * libmicrohttpd calls us back for a request as follows: once when the headers are complete (answering there makes it
@@ -34,6 +34,16 @@ typedef enum {
 	STAGE_DONE,
 } VialStage;
 
+/* What a connection is to us, worst first: shed.c has the meaning. */
+typedef enum {
+	VIAL_RANK_SILENT,
+	VIAL_RANK_STRANGER,
+	VIAL_RANK_IDLE,
+	VIAL_RANK_BUSY,
+} VialRank;
+
+typedef struct VialShed VialShed;
+
 /* One socket. Requests follow one another on it. */
 typedef struct VialConnection VialConnection;
 struct VialConnection {
@@ -46,6 +56,14 @@ struct VialConnection {
 	gboolean is_watched; /* known to server->watch_fd */
 	gint64 deadline_us;  /* monotonic; 0: none. Checked once a second by server.c */
 	GList link;          /* in server->connections */
+
+	/* shed.c */
+	VialRank rank;
+	guint bucket;
+	gint64 ranked_us;    /* when it got this rank */
+	GList rank_link;     /* in the queue of rank and bucket */
+	gboolean is_known;   /* has shown a key or a token that holds */
+	gboolean is_leaving; /* was told to go */
 };
 
 struct VialServer {
@@ -63,9 +81,12 @@ struct VialServer {
 	VialServerConfig config; /* strings not owned, except below */
 	VialRoute host_route;
 	char **allowed_origins;
+	char **host_names; /* host.c */
 	gpointer app;
-	GQueue connections; /* VialConnection, by its link */
-	GQueue upgraded;    /* VialUpgraded */
+	GQueue connections;     /* VialConnection, by its link */
+	VialConnection *latest; /* whose request line came last; may be NULL */
+	VialShed *shed;
+	GQueue upgraded; /* VialUpgraded */
 	VialServerStats stats;
 	char request_id_prefix[13];
 	guint64 request_id_counter;
@@ -84,7 +105,7 @@ typedef struct {
 	gboolean is_ended;  /* by the handler */
 	gboolean is_broken; /* abort */
 	gboolean was_high;  /* the producer was told to wait */
-} VialStream;
+} VialReplyStream;
 
 struct VialRequest {
 	int refs;
@@ -95,7 +116,8 @@ struct VialRequest {
 	VialIdentity *identity;
 	gint64 started_us;
 
-	char *target; /* as sent */
+	char *target;               /* as sent */
+	const char *raw_target_end; /* where it ended in libmicrohttpd's memory; valid until the headers are judged */
 	const char *method;
 	const char *path;
 	const char *query_string;
@@ -124,11 +146,11 @@ struct VialRequest {
 	VialGoneFunc gone;
 	gpointer gone_data;
 
-	/* reply.c, stream.c, upgrade.c */
+	/* reply.c, reply_stream.c, upgrade.c */
 	unsigned status;
 	struct MHD_Response *response; /* made, not yet given to libmicrohttpd */
 	GArray *reply_headers;         /* VialPair, in the arena */
-	VialStream stream;
+	VialReplyStream stream;
 	VialUpgradeFunc upgrade_ready;
 	gpointer upgrade_data;
 
@@ -160,6 +182,19 @@ void vial_connection_set_deadline(VialConnection *connection, unsigned ms); /* 0
 /* Looks at server->watch_fd for peers that left. */
 void vial_connections_check_peers(VialServer *server);
 
+/* shed.c */
+VialShed *vial_shed_new(void);
+void vial_shed_free(VialShed *shed); /* accepts NULL */
+void vial_shed_add(VialConnection *connection);
+void vial_shed_remove(VialConnection *connection);
+void vial_shed_note_request(VialConnection *connection, gboolean is_known); /* its headers have been judged */
+void vial_shed_note_end(VialConnection *connection);                        /* and it was answered */
+/* Ends one connection when there are too many; after each new one, and now and then. */
+void vial_shed_make_room(VialServer *server);
+
+/* refuse.c: libmicrohttpd logs something; if it is about to refuse a request badly, answers in its place */
+void vial_refuse_in_place(VialServer *server);
+
 /* request.c */
 VialRequest *vial_request_new(VialConnection *connection, const char *target);
 void vial_request_complete(VialRequest *request, gboolean was_sent); /* libmicrohttpd lets go: DONE */
@@ -167,11 +202,18 @@ void vial_request_lose(VialRequest *request);                        /* the clie
 void vial_request_set_id(VialRequest *request);
 
 /* headers.c */
-gboolean vial_headers_load(VialRequest *request, const char *version, GError **error);
+/* `method` and `version` as libmicrohttpd gave them: their place in its memory matters. */
+gboolean vial_headers_load(VialRequest *request, const char *method, const char *version, GError **error);
+gboolean vial_headers_is_number(const char *text); /* digits only, below 2^63 */
 const char *vial_headers_find(const VialRequest *request, const char *name);
 /* The key the client shows, or NULL. */
 const char *vial_headers_key(const VialRequest *request);
 gboolean vial_headers_match_preview_host(VialRequest *request);
+
+/* host.c */
+gboolean vial_host_check(VialRequest *request, GError **error);
+/* All names that count as ours, to be freed; `configured` may be NULL. */
+char **vial_host_names(const char *listen, const char *preview_domain, const char *const *configured);
 
 /* origin.c */
 gboolean vial_origin_check(VialRequest *request, GError **error);
@@ -193,8 +235,8 @@ void vial_body_end(VialRequest *request, gboolean is_complete);  /* tells the re
 void vial_reply_set(VialRequest *request, unsigned status, const char *content_type, struct MHD_Response *response);
 enum MHD_Result vial_reply_queue(VialRequest *request);
 
-/* stream.c */
-void vial_stream_clear(VialStream *stream);
+/* reply_stream.c */
+void vial_reply_stream_clear(VialReplyStream *stream);
 
 /* upgrade.c */
 void vial_upgraded_peer_left(VialUpgraded *upgraded);

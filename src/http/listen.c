@@ -16,17 +16,15 @@
 #include "util/fd.h"
 
 /* "host:port" or "[v6]:port". */
-static gboolean
-resolve(const char *address, struct addrinfo **out, GError **error)
+static gboolean resolve(const char *address, struct addrinfo **out, GError **error)
 {
 	struct addrinfo hints = { .ai_flags = AI_PASSIVE | AI_NUMERICSERV, .ai_socktype = SOCK_STREAM };
 	const char *colon = strrchr(address, ':');
 	guint64 port;
 
-	if (!colon || !g_ascii_string_to_unsigned(colon + 1, 10, 0, 65535, &port, NULL) ||
-	    (strchr(address, ':') != colon && address[0] != '['))
-		return vial_fail(error, VIAL_ERROR_INVALID,
-		                 "the listen address \"%s\" is not of the form host:port, [ipv6]:port or unix:/path", address);
+	if (!colon || !g_ascii_string_to_unsigned(colon + 1, 10, 0, 65535, &port, NULL) || (strchr(address, ':') != colon && address[0] != '['))
+		return vial_fail(error, VIAL_ERROR_INVALID, "the listen address \"%s\" is not of the form host:port, [ipv6]:port or unix:/path",
+		                 address);
 	g_autofree char *host = g_strndup(address, (gsize)(colon - address));
 	gsize length = strlen(host);
 	if (host[0] == '[' && host[length - 1] == ']') {
@@ -35,13 +33,11 @@ resolve(const char *address, struct addrinfo **out, GError **error)
 	}
 	int status = getaddrinfo(host[0] ? host : NULL, colon + 1, &hints, out);
 	if (status != 0)
-		return vial_fail(error, VIAL_ERROR_INVALID, "the listen address \"%s\" cannot be resolved: %s", address,
-		                 gai_strerror(status));
+		return vial_fail(error, VIAL_ERROR_INVALID, "the listen address \"%s\" cannot be resolved: %s", address, gai_strerror(status));
 	return TRUE;
 }
 
-static gboolean
-listen_unix(const char *path, int *out_fd, char **out_url, char **out_path, GError **error)
+static gboolean listen_unix(const char *path, int *out_fd, char **out_url, char **out_path, GError **error)
 {
 	struct sockaddr_un name = { .sun_family = AF_UNIX };
 	vial_autofd int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
@@ -61,23 +57,19 @@ listen_unix(const char *path, int *out_fd, char **out_url, char **out_path, GErr
 	return TRUE;
 }
 
-static char *
-describe(int fd, gboolean is_tls)
+static char *describe(int fd, gboolean is_tls)
 {
 	struct sockaddr_storage name;
 	socklen_t size = sizeof(name);
 	char host[NI_MAXHOST], port[NI_MAXSERV];
 
 	if (getsockname(fd, (struct sockaddr *)&name, &size) < 0 ||
-	    getnameinfo((struct sockaddr *)&name, size, host, sizeof(host), port, sizeof(port),
-	                NI_NUMERICHOST | NI_NUMERICSERV) != 0)
+	    getnameinfo((struct sockaddr *)&name, size, host, sizeof(host), port, sizeof(port), NI_NUMERICHOST | NI_NUMERICSERV) != 0)
 		return g_strdup("");
-	return g_strdup_printf(name.ss_family == AF_INET6 ? "%s://[%s]:%s" : "%s://%s:%s", is_tls ? "https" : "http", host,
-	                       port);
+	return g_strdup_printf(name.ss_family == AF_INET6 ? "%s://[%s]:%s" : "%s://%s:%s", is_tls ? "https" : "http", host, port);
 }
 
-static gboolean
-is_loopback(const struct sockaddr *address)
+static gboolean is_loopback(const struct sockaddr *address)
 {
 	if (address->sa_family == AF_INET)
 		return ntohl(((const struct sockaddr_in *)address)->sin_addr.s_addr) >> 24 == 127;
@@ -87,20 +79,17 @@ is_loopback(const struct sockaddr *address)
 }
 
 /* Every address the name stands for must be fit: which of them we get is the resolver's choice. */
-static gboolean
-check_public(const char *address, const struct addrinfo *list, gboolean is_tls, GError **error)
+static gboolean check_public(const char *address, const struct addrinfo *list, gboolean is_tls, GError **error)
 {
 	for (const struct addrinfo *entry = list; entry; entry = entry->ai_next)
 		if (!is_loopback(entry->ai_addr))
-			return vial_fail(error, VIAL_ERROR_INVALID,
-			                 "%s can be reached from other machines: if that is meant, set allow_public%s", address,
-			                 is_tls ? "" : ", and better tls_cert and tls_key too, for keys travel with every request");
+			return vial_fail(error, VIAL_ERROR_INVALID, "%s can be reached from other machines: if that is meant, set allow_public%s",
+			                 address, is_tls ? "" : ", and better tls_cert and tls_key too, for keys travel with every request");
 	return TRUE;
 }
 
-gboolean
-vial_listen(const char *address, gboolean is_public_allowed, gboolean is_tls, int *out_fd, char **out_url,
-            char **out_unix_path, GError **error)
+gboolean vial_listen(const char *address, gboolean is_public_allowed, gboolean is_tls, int *out_fd, char **out_url, char **out_unix_path,
+                     GError **error)
 {
 	struct addrinfo *list = NULL;
 	int saved = EADDRNOTAVAIL;

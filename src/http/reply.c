@@ -9,8 +9,7 @@
 #include "util/json.h"
 #include "util/log.h"
 
-void
-vial_request_set_header(VialRequest *request, const char *name, const char *value)
+void vial_request_set_header(VialRequest *request, const char *name, const char *value)
 {
 	VialPair pair = {
 		.name = vial_arena_copy(&request->arena, name, strlen(name)),
@@ -22,8 +21,7 @@ vial_request_set_header(VialRequest *request, const char *name, const char *valu
 	g_array_append_val(request->reply_headers, pair);
 }
 
-static void
-add_headers(VialRequest *request, const char *content_type, struct MHD_Response *response)
+static void add_headers(VialRequest *request, const char *content_type, struct MHD_Response *response)
 {
 	if (content_type)
 		MHD_add_response_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, content_type);
@@ -39,8 +37,7 @@ add_headers(VialRequest *request, const char *content_type, struct MHD_Response 
 		vial_origin_add_headers(request, response);
 }
 
-void
-vial_reply_set(VialRequest *request, unsigned status, const char *content_type, struct MHD_Response *response)
+void vial_reply_set(VialRequest *request, unsigned status, const char *content_type, struct MHD_Response *response)
 {
 	gboolean was_answered = request->is_answered;
 
@@ -65,8 +62,7 @@ vial_reply_set(VialRequest *request, unsigned status, const char *content_type, 
 		vial_connection_resume(request->connection);
 }
 
-enum MHD_Result
-vial_reply_queue(VialRequest *request)
+enum MHD_Result vial_reply_queue(VialRequest *request)
 {
 	struct MHD_Response *response = g_steal_pointer(&request->response);
 
@@ -79,55 +75,47 @@ vial_reply_queue(VialRequest *request)
 	return result;
 }
 
-void
-vial_request_reply_json(VialRequest *request, unsigned status, json_t *body)
+void vial_request_reply_json(VialRequest *request, unsigned status, json_t *body)
 {
 	char *text = vial_json_dump(body);
 
 	json_decref(body);
-	vial_reply_set(request, status, "application/json",
-	               MHD_create_response_from_buffer(strlen(text), text, MHD_RESPMEM_MUST_FREE));
+	vial_reply_set(request, status, "application/json", MHD_create_response_from_buffer(strlen(text), text, MHD_RESPMEM_MUST_FREE));
 }
 
-void
-vial_request_reply_empty(VialRequest *request, unsigned status)
+void vial_request_reply_empty(VialRequest *request, unsigned status)
 {
 	vial_reply_set(request, status, NULL, MHD_create_response_from_buffer(0, NULL, MHD_RESPMEM_PERSISTENT));
 }
 
-void
-vial_request_reply_bytes(VialRequest *request, unsigned status, const char *content_type, GBytes *body)
+void vial_request_reply_bytes(VialRequest *request, unsigned status, const char *content_type, GBytes *body)
 {
 	gsize size;
 	gpointer data = g_bytes_unref_to_data(body, &size);
 
 	/* Bytes of a sandbox must not be guessed to be a page by a browser. */
 	vial_request_set_header(request, "X-Content-Type-Options", "nosniff");
-	vial_reply_set(request, status, content_type,
-	               MHD_create_response_from_buffer_with_free_callback(size, data, g_free));
+	vial_reply_set(request, status, content_type, MHD_create_response_from_buffer_with_free_callback(size, data, g_free));
 }
 
-void
-vial_request_reply_error(VialRequest *request, GError *error)
+void vial_request_reply_error(VialRequest *request, GError *error)
 {
 	g_autoptr(GError) owned = error;
 	unsigned status = vial_error_http_status(error);
 
 	if (status == 500)
-		vial_log_error("http", "a request failed", "request_id", request->id, "path", request->path, "error",
-		               error->message);
+		vial_log_error("http", "a request failed", "request_id", request->id, "path", request->path, "error", error->message);
 	if (status == 401)
 		vial_request_set_header(request, "WWW-Authenticate", "Bearer realm=\"vial\"");
 	if (status == 503 || status == 429)
 		vial_request_set_header(request, "Retry-After", "1");
 	g_autofree char *message = g_utf8_make_valid(error->message, -1);
-	vial_request_reply_json(request, status,
-	                        json_pack("{s:i, s:s, s:s, s:s}", "code", (int)status, "error", message, "type",
-	                                  vial_error_type(error), "request_id", request->id));
+	vial_request_reply_json(
+		request, status,
+		json_pack("{s:i, s:s, s:s, s:s}", "code", (int)status, "error", message, "type", vial_error_type(error), "request_id", request->id));
 }
 
-void
-vial_request_reply_fail(VialRequest *request, VialErrorCode code, const char *format, ...)
+void vial_request_reply_fail(VialRequest *request, VialErrorCode code, const char *format, ...)
 {
 	va_list args;
 

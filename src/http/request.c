@@ -8,8 +8,7 @@
 #include "http/internal.h"
 #include "util/log.h"
 
-VialRequest *
-vial_request_new(VialConnection *connection, const char *target)
+VialRequest *vial_request_new(VialConnection *connection, const char *target)
 {
 	VialRequest *request = g_malloc(sizeof(*request));
 
@@ -27,20 +26,18 @@ vial_request_new(VialConnection *connection, const char *target)
 	return request;
 }
 
-VialRequest *
-vial_request_ref(VialRequest *request)
+VialRequest *vial_request_ref(VialRequest *request)
 {
 	request->refs++;
 	return request;
 }
 
-void
-vial_request_unref(VialRequest *request)
+void vial_request_unref(VialRequest *request)
 {
 	if (!request || --request->refs > 0)
 		return;
 	g_assert(!request->connection);
-	vial_stream_clear(&request->stream);
+	vial_reply_stream_clear(&request->stream);
 	vial_identity_unref(request->identity);
 	g_clear_pointer(&request->response, MHD_destroy_response);
 	g_clear_pointer(&request->reply_headers, g_array_unref);
@@ -51,8 +48,7 @@ vial_request_unref(VialRequest *request)
 	g_free(request);
 }
 
-void
-vial_request_lose(VialRequest *request)
+void vial_request_lose(VialRequest *request)
 {
 	VialGoneFunc gone = request->gone;
 
@@ -62,15 +58,14 @@ vial_request_lose(VialRequest *request)
 	request->gone = NULL;
 	vial_request_ref(request);
 	vial_body_end(request, FALSE);
-	vial_stream_clear(&request->stream);
+	vial_reply_stream_clear(&request->stream);
 	if (gone)
 		gone(request, request->gone_data);
 	vial_request_unref(request);
 }
 
 /* The access log: at debug level, because one line per request would be the daemon's main product. */
-static void
-log_completion(const VialRequest *request, gboolean was_sent)
+static void log_completion(const VialRequest *request, gboolean was_sent)
 {
 	char status[16], duration[32];
 
@@ -78,22 +73,19 @@ log_completion(const VialRequest *request, gboolean was_sent)
 		return;
 	g_snprintf(status, sizeof(status), "%u", request->status);
 	g_snprintf(duration, sizeof(duration), "%.3f", (double)(g_get_monotonic_time() - request->started_us) / 1000);
-	vial_log_debug("http", was_sent ? "request answered" : "request ended without a complete answer", "request_id",
-	               request->id, "method", request->method, "path", request->path, "status", status, "duration_ms",
-	               duration);
+	vial_log_debug("http", was_sent ? "request answered" : "request ended without a complete answer", "request_id", request->id, "method",
+	               request->method, "path", request->path, "status", status, "duration_ms", duration);
 }
 
 /* All bytes of a promised length were given and taken: complete, though the handler has yet to say so. */
-static gboolean
-is_stream_complete(const VialRequest *request)
+static gboolean is_stream_complete(const VialRequest *request)
 {
-	const VialStream *stream = &request->stream;
+	const VialReplyStream *stream = &request->stream;
 
 	return stream->is_open && !request->is_head && stream->written_bytes == stream->size_bytes && stream->queued_bytes == 0;
 }
 
-void
-vial_request_complete(VialRequest *request, gboolean was_sent)
+void vial_request_complete(VialRequest *request, gboolean was_sent)
 {
 	VialServerStats *stats = &request->server->stats;
 
@@ -109,11 +101,12 @@ vial_request_complete(VialRequest *request, gboolean was_sent)
 		request->gone = NULL;
 	/* An answer that is cut short, or a HEAD whose producer still produces: either way nobody listens any more. */
 	vial_request_lose(request);
+	/* An answer that was made and aborted before libmicrohttpd took it: it holds the request, as the request holds it. */
+	g_clear_pointer(&request->response, MHD_destroy_response);
 	vial_request_unref(request);
 }
 
-static gboolean
-is_sane_id(const char *text)
+static gboolean is_sane_id(const char *text)
 {
 	gsize length = 0;
 
@@ -124,8 +117,7 @@ is_sane_id(const char *text)
 }
 
 /* The client's own X-Request-Id when it can do no harm in a log, else the server's random prefix and a counter. */
-void
-vial_request_set_id(VialRequest *request)
+void vial_request_set_id(VialRequest *request)
 {
 	const char *given = vial_headers_find(request, "X-Request-Id");
 	VialServer *server = request->server;
@@ -142,8 +134,7 @@ vial_request_set_id(VialRequest *request)
 	request->id[length + 8] = '\0';
 }
 
-void
-vial_request_on_gone(VialRequest *request, VialGoneFunc gone, gpointer data)
+void vial_request_on_gone(VialRequest *request, VialGoneFunc gone, gpointer data)
 {
 	if (request->is_answered && (!request->stream.is_open || request->stream.is_ended || request->stream.is_broken))
 		return;
@@ -151,38 +142,32 @@ vial_request_on_gone(VialRequest *request, VialGoneFunc gone, gpointer data)
 	request->gone_data = data;
 }
 
-gboolean
-vial_request_is_gone(const VialRequest *request)
+gboolean vial_request_is_gone(const VialRequest *request)
 {
 	return request->is_gone;
 }
 
-const char *
-vial_request_id(const VialRequest *request)
+const char *vial_request_id(const VialRequest *request)
 {
 	return request->id;
 }
 
-const char *
-vial_request_method(const VialRequest *request)
+const char *vial_request_method(const VialRequest *request)
 {
 	return request->method;
 }
 
-const char *
-vial_request_path(const VialRequest *request)
+const char *vial_request_path(const VialRequest *request)
 {
 	return request->path;
 }
 
-const char *
-vial_request_query_string(const VialRequest *request)
+const char *vial_request_query_string(const VialRequest *request)
 {
 	return request->query_string;
 }
 
-const char *
-vial_request_param(const VialRequest *request, const char *name)
+const char *vial_request_param(const VialRequest *request, const char *name)
 {
 	for (gsize i = 0; i < request->n_params; i++)
 		if (strcmp(request->param_names[i], name) == 0)
@@ -190,8 +175,7 @@ vial_request_param(const VialRequest *request, const char *name)
 	return NULL;
 }
 
-const char *
-vial_request_query(const VialRequest *request, const char *name)
+const char *vial_request_query(const VialRequest *request, const char *name)
 {
 	for (gsize i = 0; i < request->n_query; i++)
 		if (strcmp(request->query[i].name, name) == 0)
@@ -199,38 +183,39 @@ vial_request_query(const VialRequest *request, const char *name)
 	return NULL;
 }
 
-const char *
-vial_request_header(const VialRequest *request, const char *name)
+const char *vial_request_header(const VialRequest *request, const char *name)
 {
 	return vial_headers_find(request, name);
 }
 
-void
-vial_request_each_query(VialRequest *request, VialPairFunc each, gpointer data)
+void vial_request_each_query(VialRequest *request, VialPairFunc each, gpointer data)
 {
 	for (gsize i = 0; i < request->n_query; i++)
 		each(request->query[i].name, request->query[i].value, data);
 }
 
-void
-vial_request_each_header(VialRequest *request, VialPairFunc each, gpointer data)
+void vial_request_each_header(VialRequest *request, VialPairFunc each, gpointer data)
 {
 	for (gsize i = 0; i < request->n_headers; i++)
 		each(request->headers[i].name, request->headers[i].value, data);
 }
 
-const char *
-vial_request_key(const VialRequest *request)
+const char *vial_request_key(const VialRequest *request)
 {
 	return vial_headers_key(request);
 }
 
-const char *
-vial_request_peer(VialRequest *request)
+void vial_request_vouch(VialRequest *request)
+{
+	if (request->connection)
+		vial_shed_note_request(request->connection, TRUE);
+}
+
+const char *vial_request_peer(VialRequest *request)
 {
 	char text[INET6_ADDRSTRLEN];
 	const union MHD_ConnectionInfo *info =
-	    request->connection ? MHD_get_connection_info(request->connection->mhd, MHD_CONNECTION_INFO_CLIENT_ADDRESS) : NULL;
+		request->connection ? MHD_get_connection_info(request->connection->mhd, MHD_CONNECTION_INFO_CLIENT_ADDRESS) : NULL;
 	const struct sockaddr *address = info ? info->client_addr : NULL;
 	const void *bytes = NULL;
 
@@ -243,32 +228,27 @@ vial_request_peer(VialRequest *request)
 	return vial_arena_copy(&request->arena, text, strlen(text));
 }
 
-const VialIdentity *
-vial_request_identity(const VialRequest *request)
+const VialIdentity *vial_request_identity(const VialRequest *request)
 {
 	return request->identity;
 }
 
-gpointer
-vial_request_app(const VialRequest *request)
+gpointer vial_request_app(const VialRequest *request)
 {
 	return request->server->app;
 }
 
-json_t *
-vial_request_json(const VialRequest *request)
+json_t *vial_request_json(const VialRequest *request)
 {
 	return request->json;
 }
 
-GBytes *
-vial_request_raw_body(const VialRequest *request)
+GBytes *vial_request_raw_body(const VialRequest *request)
 {
 	return request->raw_body;
 }
 
-gint64
-vial_request_body_size(const VialRequest *request)
+gint64 vial_request_body_size(const VialRequest *request)
 {
 	return request->body_size;
 }

@@ -30,7 +30,7 @@ typedef enum {
 } VialRouteFlags;
 
 /*
- * One row of src/api/routes.c. `pattern` has {name} for one segment and, last, {name...} for the rest of the path: nothing,
+ * One row of src/surfaces/native/routes.c. `pattern` has {name} for one segment and, last, {name...} for the rest of the path: nothing,
  * or everything after the next slash, as it was sent. ANY_METHOD is for proxies: origin and query are not looked at.
  */
 typedef struct {
@@ -47,8 +47,8 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(VialRequest, vial_request_unref)
 
 const char *vial_request_id(const VialRequest *request); /* the request_id of logs and error bodies */
 const char *vial_request_method(const VialRequest *request);
-const char *vial_request_path(const VialRequest *request); /* as sent, percent-encoded, without the query */
-const char *vial_request_query_string(const VialRequest *request); /* as sent, without '?', "" if none */
+const char *vial_request_path(const VialRequest *request);                    /* as sent, percent-encoded, without the query */
+const char *vial_request_query_string(const VialRequest *request);            /* as sent, without '?', "" if none */
 const char *vial_request_param(const VialRequest *request, const char *name); /* decoded, except {name...} */
 const char *vial_request_query(const VialRequest *request, const char *name); /* decoded, NULL if absent (ANY_METHOD: always) */
 const char *vial_request_header(const VialRequest *request, const char *name);
@@ -57,10 +57,12 @@ void vial_request_each_query(VialRequest *request, VialPairFunc each, gpointer d
 void vial_request_each_header(VialRequest *request, VialPairFunc each, gpointer data);
 /* The key the client shows, or NULL: for public routes that judge for themselves. */
 const char *vial_request_key(const VialRequest *request);
+/* Such a route has found out that it knows the client: its connection is not given up for lack of a key when places are few. */
+void vial_request_vouch(VialRequest *request);
 /* The other end's address in numbers, NULL for a unix socket. */
 const char *vial_request_peer(VialRequest *request);
 const VialIdentity *vial_request_identity(const VialRequest *request);
-gpointer vial_request_app(const VialRequest *request); /* the daemon's VialApp, given to vial_server_new() */
+gpointer vial_request_app(const VialRequest *request); /* given to vial_server_new() */
 
 /* The JSON body: an object, {} when the body was empty. Borrowed. Strict: duplicate keys, depth, UTF-8 were refused with 400. */
 json_t *vial_request_json(const VialRequest *request);
@@ -91,8 +93,8 @@ void vial_request_set_header(VialRequest *request, const char *name, const char 
 #define VIAL_BODY_HIGH_BYTES (1024 * 1024)
 #define VIAL_BODY_LOW_BYTES (256 * 1024)
 typedef void (*VialDrainFunc)(VialRequest *request, gpointer data);
-void vial_request_stream_begin(VialRequest *request, unsigned status, const char *content_type, gint64 size_bytes,
-                               VialDrainFunc drained, gpointer data);
+void vial_request_stream_begin(VialRequest *request, unsigned status, const char *content_type, gint64 size_bytes, VialDrainFunc drained,
+                               gpointer data);
 gsize vial_request_stream_write(VialRequest *request, GBytes *chunk); /* consumes the reference */
 void vial_request_stream_end(VialRequest *request);
 void vial_request_stream_abort(VialRequest *request);

@@ -27,8 +27,7 @@ struct VialRouter {
 	Node *root;
 };
 
-static void
-target_free(gpointer pointer)
+static void target_free(gpointer pointer)
 {
 	Target *target = pointer;
 
@@ -37,8 +36,7 @@ target_free(gpointer pointer)
 	g_free(target);
 }
 
-static void
-node_free(gpointer pointer)
+static void node_free(gpointer pointer)
 {
 	Node *node = pointer;
 
@@ -52,8 +50,7 @@ node_free(gpointer pointer)
 	g_free(node);
 }
 
-static Node *
-node_new(const char *literal)
+static Node *node_new(const char *literal)
 {
 	Node *node = g_new0(Node, 1);
 
@@ -64,8 +61,7 @@ node_new(const char *literal)
 	return node;
 }
 
-static Node *
-find_literal(const Node *node, const char *text)
+static Node *find_literal(const Node *node, const char *text)
 {
 	for (guint i = 0; i < node->literals->len; i++) {
 		Node *child = node->literals->pdata[i];
@@ -75,8 +71,7 @@ find_literal(const Node *node, const char *text)
 	return NULL;
 }
 
-static Node *
-descend(Node *node, const char *segment, Target *target)
+static Node *descend(Node *node, const char *segment, Target *target)
 {
 	gsize length = strlen(segment);
 
@@ -95,8 +90,7 @@ descend(Node *node, const char *segment, Target *target)
 	return node->param;
 }
 
-static void
-add_route(VialRouter *router, const VialRoute *route)
+static void add_route(VialRouter *router, const VialRoute *route)
 {
 	g_auto(GStrv) segments = g_strsplit(route->pattern + 1, "/", -1);
 	Target *target = g_new0(Target, 1);
@@ -116,8 +110,7 @@ add_route(VialRouter *router, const VialRoute *route)
 	g_ptr_array_add(node->targets, target);
 }
 
-VialRouter *
-vial_router_new(const VialRoute *routes, gsize n_routes)
+VialRouter *vial_router_new(const VialRoute *routes, gsize n_routes)
 {
 	VialRouter *router = g_new0(VialRouter, 1);
 
@@ -127,8 +120,7 @@ vial_router_new(const VialRoute *routes, gsize n_routes)
 	return router;
 }
 
-void
-vial_router_free(VialRouter *router)
+void vial_router_free(VialRouter *router)
 {
 	if (!router)
 		return;
@@ -139,23 +131,21 @@ vial_router_free(VialRouter *router)
 /* One look-up: the path's segments, and the values taken so far. */
 typedef struct {
 	const char *method;
-	char *segments[MAX_SEGMENTS];  /* decoded */
+	char *segments[MAX_SEGMENTS];       /* decoded */
 	const char *rest[MAX_SEGMENTS + 1]; /* the path as sent, from this segment on */
 	gsize n_segments;
 	const char *values[VIAL_ROUTE_MAX_PARAMS];
 	GPtrArray *other_methods; /* Target: the path fits but the method does not */
 } Lookup;
 
-static gboolean
-method_fits(const VialRoute *route, const char *method)
+static gboolean method_fits(const VialRoute *route, const char *method)
 {
 	if (route->flags & VIAL_ROUTE_ANY_METHOD)
 		return TRUE;
 	return strcmp(route->method, method) == 0 || (strcmp(method, "HEAD") == 0 && strcmp(route->method, "GET") == 0);
 }
 
-static Target *
-pick(GPtrArray *targets, Lookup *lookup)
+static Target *pick(GPtrArray *targets, Lookup *lookup)
 {
 	for (guint i = 0; i < targets->len; i++) {
 		Target *target = targets->pdata[i];
@@ -168,8 +158,7 @@ pick(GPtrArray *targets, Lookup *lookup)
 	return NULL;
 }
 
-static Target *
-walk(const Node *node, Lookup *lookup, gsize at, gsize n_values)
+static Target *walk(const Node *node, Lookup *lookup, gsize at, gsize n_values)
 {
 	Target *found = NULL;
 
@@ -193,8 +182,7 @@ walk(const Node *node, Lookup *lookup, gsize at, gsize n_values)
 }
 
 /* FALSE when an escape is broken. More segments than we hold are left in `rest`, where {name...} finds them. */
-static gboolean
-split(Lookup *lookup, VialArena *arena, const char *path)
+static gboolean split(Lookup *lookup, VialArena *arena, const char *path)
 {
 	while (*path == '/' && lookup->n_segments < MAX_SEGMENTS) {
 		gsize length = strcspn(++path, "/");
@@ -209,8 +197,7 @@ split(Lookup *lookup, VialArena *arena, const char *path)
 	return TRUE;
 }
 
-static const char *
-list_methods(const GPtrArray *targets, VialArena *arena)
+static const char *list_methods(const GPtrArray *targets, VialArena *arena)
 {
 	g_autoptr(GString) list = g_string_new(NULL);
 
@@ -223,8 +210,7 @@ list_methods(const GPtrArray *targets, VialArena *arena)
 	return vial_arena_copy(arena, list->str, list->len);
 }
 
-void
-vial_router_match(const VialRouter *router, VialArena *arena, const char *method, const char *path, VialRouteMatch *out)
+void vial_router_match(const VialRouter *router, VialArena *arena, const char *method, const char *path, VialRouteMatch *out)
 {
 	Lookup lookup = { .method = method };
 

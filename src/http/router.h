@@ -25,5 +25,4 @@ typedef struct {
 VialRouter *vial_router_new(const VialRoute *routes, gsize n_routes);
 void vial_router_free(VialRouter *router);
 /* HEAD finds the GET route. `path` is as sent, without the query. */
-void vial_router_match(const VialRouter *router, VialArena *arena, const char *method, const char *path,
-                       VialRouteMatch *out);
+void vial_router_match(const VialRouter *router, VialArena *arena, const char *method, const char *path, VialRouteMatch *out);

@@ -14,8 +14,7 @@ static const VialRoute routes[] = {
 	{ "ANY", "/v1/proxy/{port}/{path...}", NULL, VIAL_ROUTE_ANY_METHOD, 0 },
 };
 
-static void
-match(const char *method, const char *path, VialArena *arena, VialRouteMatch *out)
+static void match(const char *method, const char *path, VialArena *arena, VialRouteMatch *out)
 {
 	VialRouter *router = vial_router_new(routes, G_N_ELEMENTS(routes));
 
@@ -27,8 +26,7 @@ match(const char *method, const char *path, VialArena *arena, VialRouteMatch *ou
 	vial_router_free(router);
 }
 
-static void
-expect_route(const char *method, const char *path, gssize index, const char *last_name, const char *last_value)
+static void expect_route(const char *method, const char *path, gssize index, const char *last_name, const char *last_value)
 {
 	VialArena arena;
 	VialRouteMatch found;
@@ -42,8 +40,7 @@ expect_route(const char *method, const char *path, gssize index, const char *las
 	vial_arena_clear(&arena);
 }
 
-static void
-test_finds(void)
+static void test_finds(void)
 {
 	expect_route("GET", "/v1/things", 0, NULL, NULL);
 	expect_route("POST", "/v1/things", 1, NULL, NULL);
@@ -63,8 +60,7 @@ test_finds(void)
 	expect_route("GET", "/", -1, NULL, NULL);
 }
 
-static void
-test_tells_methods_and_malformed_paths(void)
+static void test_tells_methods_and_malformed_paths(void)
 {
 	VialArena arena;
 	VialRouteMatch found;
@@ -85,8 +81,7 @@ test_tells_methods_and_malformed_paths(void)
 	vial_arena_clear(&arena);
 }
 
-static void
-test_endless_paths(void)
+static void test_endless_paths(void)
 {
 	g_autoptr(GString) path = g_string_new(NULL);
 
@@ -97,8 +92,7 @@ test_endless_paths(void)
 	expect_route("GET", path->str, 6, "path", path->str + strlen("/v1/proxy/80/"));
 }
 
-static void
-test_decodes(void)
+static void test_decodes(void)
 {
 	VialArena arena;
 	VialPair *pairs = NULL;
@@ -121,8 +115,7 @@ test_decodes(void)
 	vial_arena_clear(&arena);
 }
 
-int
-main(int argc, char **argv)
+int main(int argc, char **argv)
 {
 	g_test_init(&argc, &argv, NULL);
 	g_test_add_func("/router/finds", test_finds);

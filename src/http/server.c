@@ -31,8 +31,7 @@ typedef struct {
 
 /* ---- the main-loop source ---- */
 
-static int
-timeout_ms(VialServer *server)
+static int timeout_ms(VialServer *server)
 {
 	MHD_UNSIGNED_LONG_LONG ms;
 
@@ -44,24 +43,20 @@ timeout_ms(VialServer *server)
 	return (int)MIN(ms, G_MAXINT);
 }
 
-static gboolean
-source_prepare(GSource *source, int *timeout)
+static gboolean source_prepare(GSource *source, int *timeout)
 {
 	*timeout = timeout_ms(((ServerSource *)source)->server);
 	return *timeout == 0;
 }
 
-static gboolean
-source_check(GSource *source)
+static gboolean source_check(GSource *source)
 {
 	ServerSource *self = (ServerSource *)source;
 
-	return g_source_query_unix_fd(source, self->mhd_tag) || g_source_query_unix_fd(source, self->watch_tag) ||
-	       timeout_ms(self->server) == 0;
+	return g_source_query_unix_fd(source, self->mhd_tag) || g_source_query_unix_fd(source, self->watch_tag) || timeout_ms(self->server) == 0;
 }
 
-static gboolean
-source_dispatch(GSource *source, GSourceFunc callback, gpointer data)
+static gboolean source_dispatch(GSource *source, GSourceFunc callback, gpointer data)
 {
 	ServerSource *self = (ServerSource *)source;
 
@@ -74,8 +69,7 @@ source_dispatch(GSource *source, GSourceFunc callback, gpointer data)
 
 static GSourceFuncs source_functions = { .prepare = source_prepare, .check = source_check, .dispatch = source_dispatch };
 
-static void
-attach_source(VialServer *server)
+static void attach_source(VialServer *server)
 {
 	int epoll_fd = MHD_get_daemon_info(server->daemon, MHD_DAEMON_INFO_EPOLL_FD)->epoll_fd;
 	ServerSource *source = (ServerSource *)g_source_new(&source_functions, sizeof(ServerSource));
@@ -91,8 +85,7 @@ attach_source(VialServer *server)
 /* ---- deadlines ---- */
 
 /* Once a second while there are connections: precise enough for timeouts of many seconds, and no timer per request. */
-static gboolean
-check_deadlines(gpointer data)
+static gboolean check_deadlines(gpointer data)
 {
 	VialServer *server = data;
 	gint64 now = g_get_monotonic_time();
@@ -104,6 +97,7 @@ check_deadlines(gpointer data)
 			vial_connection_break(connection);
 		}
 	}
+	vial_shed_make_room(server);
 	if (server->connections.length > 0)
 		return G_SOURCE_CONTINUE;
 	server->tick_id = 0;
@@ -112,8 +106,7 @@ check_deadlines(gpointer data)
 
 /* ---- libmicrohttpd's callbacks ---- */
 
-static void
-on_connection(void *data, struct MHD_Connection *mhd, void **context, enum MHD_ConnectionNotificationCode code)
+static void on_connection(void *data, struct MHD_Connection *mhd, void **context, enum MHD_ConnectionNotificationCode code)
 {
 	VialServer *server = data;
 
@@ -125,6 +118,7 @@ on_connection(void *data, struct MHD_Connection *mhd, void **context, enum MHD_C
 	VialConnection *connection = vial_connection_new(server, mhd);
 	*context = connection;
 	vial_connection_set_deadline(connection, server->config.header_timeout_ms);
+	vial_shed_make_room(server);
 	if (!server->tick_id)
 		server->tick_id = g_timeout_add_seconds(1, check_deadlines, server);
 }
@@ -134,20 +128,21 @@ on_connection(void *data, struct MHD_Connection *mhd, void **context, enum MHD_C
  * that is full it ends in a state where it neither answers nor closes. So the query is cut off once we have our copy: the
  * text is in its read buffer, which it is about to write to itself.
  */
-static void *
-on_request_line(void *data, const char *target, struct MHD_Connection *mhd)
+static void *on_request_line(void *data, const char *target, struct MHD_Connection *mhd)
 {
+	VialServer *server = data;
 	VialRequest *request = vial_request_new(vial_connection_of(mhd), target ? target : "");
 	char *query = target ? strchr(target, '?') : NULL;
 
+	server->latest = request->connection;
+	request->raw_target_end = target ? target + strlen(target) : NULL;
 	if (query)
 		query[1] = '\0';
 	return request;
 }
 
-static enum MHD_Result
-on_request(void *data, struct MHD_Connection *mhd, const char *url, const char *method, const char *version,
-           const char *upload, size_t *upload_size, void **context)
+static enum MHD_Result on_request(void *data, struct MHD_Connection *mhd, const char *url, const char *method, const char *version,
+                                  const char *upload, size_t *upload_size, void **context)
 {
 	VialRequest *request = *context;
 
@@ -162,8 +157,7 @@ on_request(void *data, struct MHD_Connection *mhd, const char *url, const char *
 	return vial_dispatch_complete(request);
 }
 
-static void
-on_completed(void *data, struct MHD_Connection *mhd, void **context, enum MHD_RequestTerminationCode code)
+static void on_completed(void *data, struct MHD_Connection *mhd, void **context, enum MHD_RequestTerminationCode code)
 {
 	VialRequest *request = *context;
 	VialServer *server = data;
@@ -172,21 +166,20 @@ on_completed(void *data, struct MHD_Connection *mhd, void **context, enum MHD_Re
 		return;
 	*context = NULL;
 	/* Idle, then the headers of the next request: both end by then, however slowly they drip. */
-	vial_connection_set_deadline(request->connection,
-	                             server->config.idle_timeout_ms + server->config.header_timeout_ms);
+	vial_connection_set_deadline(request->connection, server->config.idle_timeout_ms + server->config.header_timeout_ms);
+	vial_shed_note_end(request->connection);
 	vial_request_complete(request, code == MHD_REQUEST_TERMINATED_COMPLETED_OK && request->stage == STAGE_ANSWERING);
 }
 
-static size_t
-leave_escaped(void *data, struct MHD_Connection *mhd, char *text)
+static size_t leave_escaped(void *data, struct MHD_Connection *mhd, char *text)
 {
 	return strlen(text);
 }
 
 /* What libmicrohttpd has to say concerns single clients' bad requests. */
-static void
-log_message(void *data, const char *format, va_list args)
+static void log_message(void *data, const char *format, va_list args)
 {
+	vial_refuse_in_place(data);
 	if (vial_log_level < VIAL_LOG_DEBUG)
 		return;
 	g_autofree char *text = g_strdup_vprintf(format, args);
@@ -195,8 +188,7 @@ log_message(void *data, const char *format, va_list args)
 
 /* ---- start and stop ---- */
 
-static gboolean
-load_tls(VialServer *server, GError **error)
+static gboolean load_tls(VialServer *server, GError **error)
 {
 	const VialServerConfig *config = &server->config;
 
@@ -211,8 +203,7 @@ load_tls(VialServer *server, GError **error)
 	return server->tls_key != NULL;
 }
 
-static gboolean
-start_daemon(VialServer *server, GError **error)
+static gboolean start_daemon(VialServer *server, GError **error)
 {
 	unsigned flags = MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME | MHD_ALLOW_UPGRADE | MHD_USE_ERROR_LOG;
 	struct MHD_OptionItem tls[] = {
@@ -227,21 +218,20 @@ start_daemon(VialServer *server, GError **error)
 	else
 		tls[0].option = MHD_OPTION_END;
 	/* The logger comes first: options before it would still print to standard error. */
-	server->daemon = MHD_start_daemon(
-	    flags, 0, NULL, NULL, on_request, server, MHD_OPTION_EXTERNAL_LOGGER, log_message, NULL,
-	    MHD_OPTION_LISTEN_SOCKET, server->listen_fd, MHD_OPTION_CONNECTION_LIMIT, server->config.max_connections,
-	    MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)VIAL_HTTP_CONNECTION_MEMORY_BYTES, MHD_OPTION_CONNECTION_TIMEOUT,
-	    (server->config.idle_timeout_ms + 999) / 1000, MHD_OPTION_STRICT_FOR_CLIENT, 1, MHD_OPTION_URI_LOG_CALLBACK,
-	    on_request_line, server, MHD_OPTION_UNESCAPE_CALLBACK, leave_escaped, NULL, MHD_OPTION_NOTIFY_COMPLETED,
-	    on_completed, server, MHD_OPTION_NOTIFY_CONNECTION, on_connection, server, MHD_OPTION_ARRAY, tls, MHD_OPTION_END);
+	server->daemon =
+		MHD_start_daemon(flags, 0, NULL, NULL, on_request, server, MHD_OPTION_EXTERNAL_LOGGER, log_message, server, MHD_OPTION_LISTEN_SOCKET,
+	                         server->listen_fd, MHD_OPTION_CONNECTION_LIMIT, server->config.max_connections, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
+	                         (size_t)VIAL_HTTP_CONNECTION_MEMORY_BYTES, MHD_OPTION_CONNECTION_TIMEOUT,
+	                         (server->config.idle_timeout_ms + 999) / 1000, MHD_OPTION_STRICT_FOR_CLIENT, 0, MHD_OPTION_URI_LOG_CALLBACK,
+	                         on_request_line, server, MHD_OPTION_UNESCAPE_CALLBACK, leave_escaped, NULL, MHD_OPTION_NOTIFY_COMPLETED,
+	                         on_completed, server, MHD_OPTION_NOTIFY_CONNECTION, on_connection, server, MHD_OPTION_ARRAY, tls, MHD_OPTION_END);
 	if (!server->daemon)
 		return vial_fail(error, VIAL_ERROR_INTERNAL, "the HTTP server did not start%s",
 		                 server->tls_cert ? "; are the TLS certificate and key valid and do they belong together?" : "");
 	return TRUE;
 }
 
-static void
-set_defaults(VialServerConfig *config)
+static void set_defaults(VialServerConfig *config)
 {
 	if (!config->max_connections)
 		config->max_connections = VIAL_HTTP_MAX_CONNECTIONS;
@@ -257,8 +247,7 @@ set_defaults(VialServerConfig *config)
 		config->tls_key_file = NULL;
 }
 
-VialServer *
-vial_server_new(const VialServerConfig *config, const VialRoute *routes, gsize n_routes, gpointer app, GError **error)
+VialServer *vial_server_new(const VialServerConfig *config, const VialRoute *routes, gsize n_routes, gpointer app, GError **error)
 {
 	VialServer *server = g_new0(VialServer, 1);
 	char id[VIAL_ID_LENGTH + 1];
@@ -270,6 +259,8 @@ vial_server_new(const VialServerConfig *config, const VialRoute *routes, gsize n
 		server->config.host_route = &server->host_route;
 	}
 	server->allowed_origins = g_strdupv((char **)config->allowed_origins);
+	server->host_names = vial_host_names(config->listen, config->preview_domain, config->host_names);
+	server->shed = vial_shed_new();
 	server->app = app;
 	server->router = vial_router_new(routes, n_routes);
 	vial_id_fill(id);
@@ -279,12 +270,13 @@ vial_server_new(const VialServerConfig *config, const VialRoute *routes, gsize n
 	if (server->watch_fd < 0) {
 		vial_fail(error, VIAL_ERROR_INTERNAL, "epoll_create1: %s", g_strerror(errno));
 	} else if (load_tls(server, error) &&
-	           vial_listen(config->listen, config->allow_public, server->tls_cert != NULL, &server->listen_fd,
-	                       &server->url, &server->unix_path, error) &&
+	           vial_listen(config->listen, config->allow_public, server->tls_cert != NULL, &server->listen_fd, &server->url, &server->unix_path,
+	                       error) &&
 	           start_daemon(server, error)) {
 		/* What `config` pointed to may go away now. */
 		server->config.listen = server->config.tls_cert_file = server->config.tls_key_file = NULL;
-		server->config.allowed_origins = NULL;
+		server->config.allowed_origins = server->config.host_names = NULL;
+		server->config.preview_domain = NULL;
 		attach_source(server);
 		return server;
 	}
@@ -292,16 +284,14 @@ vial_server_new(const VialServerConfig *config, const VialRoute *routes, gsize n
 	return NULL;
 }
 
-static void
-close_listener(VialServer *server)
+static void close_listener(VialServer *server)
 {
 	if (server->listen_fd >= 0 && server->unix_path)
 		unlink(server->unix_path);
 	vial_fd_clear(&server->listen_fd);
 }
 
-void
-vial_server_quiesce(VialServer *server)
+void vial_server_quiesce(VialServer *server)
 {
 	if (server->listen_fd < 0)
 		return;
@@ -312,8 +302,7 @@ vial_server_quiesce(VialServer *server)
 }
 
 /* libmicrohttpd insists that nothing is suspended or upgraded when it stops. */
-static void
-stop_daemon(VialServer *server)
+static void stop_daemon(VialServer *server)
 {
 	vial_server_quiesce(server);
 	vial_upgraded_close_all(server);
@@ -333,8 +322,7 @@ stop_daemon(VialServer *server)
 	MHD_stop_daemon(server->daemon);
 }
 
-void
-vial_server_free(VialServer *server)
+void vial_server_free(VialServer *server)
 {
 	if (!server)
 		return;
@@ -350,6 +338,8 @@ vial_server_free(VialServer *server)
 	vial_fd_clear(&server->watch_fd);
 	vial_router_free(server->router);
 	g_strfreev(server->allowed_origins);
+	g_strfreev(server->host_names);
+	vial_shed_free(server->shed);
 	g_free(server->url);
 	g_free(server->unix_path);
 	g_free(server->tls_cert);
@@ -359,14 +349,12 @@ vial_server_free(VialServer *server)
 	g_free(server);
 }
 
-const char *
-vial_server_url(const VialServer *server)
+const char *vial_server_url(const VialServer *server)
 {
 	return server->url;
 }
 
-void
-vial_server_stats(const VialServer *server, VialServerStats *out)
+void vial_server_stats(const VialServer *server, VialServerStats *out)
 {
 	*out = server->stats;
 }

@@ -45,10 +45,12 @@ typedef struct {
 	VialAuthFunc authenticate;
 	gpointer auth_data;
 	/*
-	 * A request whose Host is "{port}-{id}.anything" goes here instead of the route table, with parameters `port` and
+	 * A request whose Host is "{port}-{id}.{name of ours}" goes here instead of the route table, with parameters `port` and
 	 * `id`; method, pattern and body limit of the row are not looked at. NULL: no such hosts.
 	 */
 	const VialRoute *host_route;
+	const char *preview_domain;         /* the name of ours that is meant for it; NULL: none but those below */
+	const char *const *host_names;      /* other names that Host may have, "*.domain" or "*"; NULL: none */
 	const char *const *allowed_origins; /* NULL-terminated list of "https://host[:port]", or "*"; NULL: same origin only */
 	/* 0 means the constant above. Tests shorten them. */
 	unsigned max_connections;
@@ -58,8 +60,7 @@ typedef struct {
 } VialServerConfig;
 
 /* `routes` and what `config` points to stay the caller's; routes must outlive the server, the rest is copied. */
-VialServer *vial_server_new(const VialServerConfig *config, const VialRoute *routes, gsize n_routes, gpointer app,
-                            GError **error);
+VialServer *vial_server_new(const VialServerConfig *config, const VialRoute *routes, gsize n_routes, gpointer app, GError **error);
 void vial_server_quiesce(VialServer *server);
 void vial_server_free(VialServer *server); /* accepts NULL */
 
@@ -67,10 +68,11 @@ void vial_server_free(VialServer *server); /* accepts NULL */
 const char *vial_server_url(const VialServer *server);
 
 typedef struct {
-	guint connections;       /* open now */
-	guint requests;          /* being answered now, without upgraded connections */
-	guint upgraded;          /* WebSockets and tunnels open now */
-	guint64 requests_total;  /* answered since the start */
-	guint64 by_class[6];     /* of those, [2] is 2xx ... [5] is 5xx, [0] ended without an answer */
+	guint connections;      /* open now */
+	guint requests;         /* being answered now, without upgraded connections */
+	guint upgraded;         /* WebSockets and tunnels open now */
+	guint64 shed_total;     /* connections ended to make room since the start */
+	guint64 requests_total; /* answered since the start */
+	guint64 by_class[6];    /* of those, [2] is 2xx ... [5] is 5xx, [0] ended without an answer */
 } VialServerStats;
 void vial_server_stats(const VialServer *server, VialServerStats *out);

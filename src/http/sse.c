@@ -6,8 +6,7 @@
 #include "util/json.h"
 
 /* A comment keeps proxies from closing a silent stream. If the last one is still unsent, another would not help. */
-static gboolean
-send_heartbeat(gpointer data)
+static gboolean send_heartbeat(gpointer data)
 {
 	VialRequest *request = data;
 
@@ -16,8 +15,7 @@ send_heartbeat(gpointer data)
 	return G_SOURCE_CONTINUE;
 }
 
-void
-vial_request_sse_begin(VialRequest *request, VialDrainFunc drained, gpointer data)
+void vial_request_sse_begin(VialRequest *request, VialDrainFunc drained, gpointer data)
 {
 	vial_request_set_header(request, "Cache-Control", "no-store");
 	vial_request_set_header(request, "X-Accel-Buffering", "no"); /* nginx would hold events back */
@@ -27,8 +25,7 @@ vial_request_sse_begin(VialRequest *request, VialDrainFunc drained, gpointer dat
 		request->stream.heartbeat_id = g_timeout_add_seconds(VIAL_HTTP_SSE_HEARTBEAT_SECONDS, send_heartbeat, request);
 }
 
-gsize
-vial_request_sse_send(VialRequest *request, const char *event, json_t *data)
+gsize vial_request_sse_send(VialRequest *request, const char *event, json_t *data)
 {
 	g_autofree char *text = vial_json_dump(data);
 	GString *message = g_string_sized_new(strlen(text) + strlen(event) + 32);

@@ -23,9 +23,8 @@ struct VialUpgraded {
 	GList link;
 };
 
-static void
-on_upgraded(void *unused, struct MHD_Connection *mhd, void *request_pointer, const char *extra, size_t extra_size,
-            MHD_socket fd, struct MHD_UpgradeResponseHandle *handle)
+static void on_upgraded(void *unused, struct MHD_Connection *mhd, void *request_pointer, const char *extra, size_t extra_size, MHD_socket fd,
+                        struct MHD_UpgradeResponseHandle *handle)
 {
 	VialRequest *request = request_pointer;
 	VialServer *server = request->server;
@@ -52,8 +51,7 @@ on_upgraded(void *unused, struct MHD_Connection *mhd, void *request_pointer, con
 	request->upgrade_ready(upgraded, fd, g_bytes_new(extra, extra_size), request->upgrade_data);
 }
 
-void
-vial_request_upgrade(VialRequest *request, const char *const *headers, VialUpgradeFunc ready, gpointer data)
+void vial_request_upgrade(VialRequest *request, const char *const *headers, VialUpgradeFunc ready, gpointer data)
 {
 	if (request->is_http_1_0) {
 		vial_request_reply_fail(request, VIAL_ERROR_INVALID, "this route needs HTTP/1.1");
@@ -67,8 +65,7 @@ vial_request_upgrade(VialRequest *request, const char *const *headers, VialUpgra
 	vial_reply_set(request, MHD_HTTP_SWITCHING_PROTOCOLS, NULL, MHD_create_response_for_upgrade(on_upgraded, NULL));
 }
 
-void
-vial_upgraded_close(VialUpgraded *upgraded)
+void vial_upgraded_close(VialUpgraded *upgraded)
 {
 	if (!upgraded)
 		return;
@@ -82,8 +79,7 @@ vial_upgraded_close(VialUpgraded *upgraded)
 	g_free(upgraded);
 }
 
-static gboolean
-end_reading(gpointer data)
+static gboolean end_reading(gpointer data)
 {
 	VialUpgraded *upgraded = data;
 
@@ -92,16 +88,14 @@ end_reading(gpointer data)
 	return G_SOURCE_REMOVE;
 }
 
-void
-vial_upgraded_peer_left(VialUpgraded *upgraded)
+void vial_upgraded_peer_left(VialUpgraded *upgraded)
 {
 	if (!upgraded->end_id)
 		upgraded->end_id = g_timeout_add(LAST_BYTES_MS, end_reading, upgraded);
 }
 
 /* At the end: makes each owner see the end of its socket, and close. */
-void
-vial_upgraded_close_all(VialServer *server)
+void vial_upgraded_close_all(VialServer *server)
 {
 	for (GList *l = server->upgraded.head; l; l = l->next)
 		shutdown(((VialUpgraded *)l->data)->fd, SHUT_RDWR);

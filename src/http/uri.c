@@ -5,8 +5,7 @@
 
 #include "util/error.h"
 
-char *
-vial_uri_decode(VialArena *arena, const char *text, gsize size, gboolean plus_is_space)
+char *vial_uri_decode(VialArena *arena, const char *text, gsize size, gboolean plus_is_space)
 {
 	char *out = vial_arena_copy(arena, text, size);
 	gsize length = 0;
@@ -29,8 +28,7 @@ vial_uri_decode(VialArena *arena, const char *text, gsize size, gboolean plus_is
 	return g_utf8_validate(out, (gssize)length, NULL) ? out : NULL;
 }
 
-gboolean
-vial_query_parse(VialArena *arena, const char *text, VialPair **out_pairs, gsize *out_count, GError **error)
+gboolean vial_query_parse(VialArena *arena, const char *text, VialPair **out_pairs, gsize *out_count, GError **error)
 {
 	VialPair pairs[VIAL_QUERY_MAX_PAIRS];
 	gsize count = 0;
@@ -46,7 +44,8 @@ vial_query_parse(VialArena *arena, const char *text, VialPair **out_pairs, gsize
 			char *value = equals ? vial_uri_decode(arena, equals + 1, length - name_length - 1, TRUE) : (char *)"";
 			if (!name || !value)
 				return vial_fail(error, VIAL_ERROR_INVALID,
-				                 "the query is not valid: escapes must be %%XX, the text UTF-8 without NUL");
+				                 "the query%s%s%s is not valid: escapes must be %%XX, the text UTF-8 without NUL",
+				                 name ? " parameter \"" : "", name ? name : "", name ? "\"" : "");
 			pairs[count++] = (VialPair){ name, value };
 		}
 		text += length;

@@ -47,8 +47,7 @@ struct VialWebSocket {
 
 static void pump(VialWebSocket *socket);
 
-static void
-finish(VialWebSocket *socket)
+static void finish(VialWebSocket *socket)
 {
 	unsigned code = WSLAY_CODE_ABNORMAL_CLOSURE;
 
@@ -73,8 +72,7 @@ finish(VialWebSocket *socket)
 
 /* ---- wslay's callbacks ---- */
 
-static ssize_t
-on_recv(wslay_event_context_ptr wslay, uint8_t *buffer, size_t size, int flags, void *data)
+static ssize_t on_recv(wslay_event_context_ptr wslay, uint8_t *buffer, size_t size, int flags, void *data)
 {
 	VialWebSocket *ws = data;
 
@@ -106,8 +104,7 @@ on_recv(wslay_event_context_ptr wslay, uint8_t *buffer, size_t size, int flags, 
 	return -1;
 }
 
-static ssize_t
-on_send(wslay_event_context_ptr wslay, const uint8_t *bytes, size_t size, int flags, void *data)
+static ssize_t on_send(wslay_event_context_ptr wslay, const uint8_t *bytes, size_t size, int flags, void *data)
 {
 	VialWebSocket *ws = data;
 	ssize_t n;
@@ -120,8 +117,7 @@ on_send(wslay_event_context_ptr wslay, const uint8_t *bytes, size_t size, int fl
 	return n;
 }
 
-static void
-on_message(wslay_event_context_ptr wslay, const struct wslay_event_on_msg_recv_arg *message, void *data)
+static void on_message(wslay_event_context_ptr wslay, const struct wslay_event_on_msg_recv_arg *message, void *data)
 {
 	VialWebSocket *ws = data;
 
@@ -132,15 +128,13 @@ on_message(wslay_event_context_ptr wslay, const struct wslay_event_on_msg_recv_a
 
 /* ---- the main loop ---- */
 
-static gboolean
-on_ready(int fd, GIOCondition condition, gpointer data)
+static gboolean on_ready(int fd, GIOCondition condition, gpointer data)
 {
 	pump(data);
 	return G_SOURCE_CONTINUE;
 }
 
-static void
-wait_for(VialWebSocket *ws, GIOCondition condition)
+static void wait_for(VialWebSocket *ws, GIOCondition condition)
 {
 	if (ws->condition == condition && ws->source_id)
 		return;
@@ -151,8 +145,7 @@ wait_for(VialWebSocket *ws, GIOCondition condition)
 	ws->source_id = g_unix_fd_add(ws->fd, condition, on_ready, ws);
 }
 
-static void
-tell_producer(VialWebSocket *ws)
+static void tell_producer(VialWebSocket *ws)
 {
 	if (!ws->was_high || wslay_event_get_queued_msg_length(ws->wslay) >= VIAL_BODY_LOW_BYTES || ws->is_closing)
 		return;
@@ -161,8 +154,7 @@ tell_producer(VialWebSocket *ws)
 		ws->handlers->drained(ws, ws->data);
 }
 
-static gboolean
-give_up_closing(gpointer data)
+static gboolean give_up_closing(gpointer data)
 {
 	VialWebSocket *ws = data;
 
@@ -172,8 +164,7 @@ give_up_closing(gpointer data)
 }
 
 /* wslay sends control frames first, and nothing after a close: it may be queued only when everything else is out. */
-static void
-queue_close(VialWebSocket *ws)
+static void queue_close(VialWebSocket *ws)
 {
 	if (!ws->is_closing || ws->is_close_queued || wslay_event_get_queued_msg_count(ws->wslay) > 0)
 		return;
@@ -182,8 +173,7 @@ queue_close(VialWebSocket *ws)
 	ws->close_id = g_timeout_add_seconds(VIAL_WEBSOCKET_CLOSE_SECONDS, give_up_closing, ws);
 }
 
-static gboolean
-peer_hung_up(const VialWebSocket *ws)
+static gboolean peer_hung_up(const VialWebSocket *ws)
 {
 	struct pollfd poll_fd = { .fd = ws->fd, .events = POLLRDHUP };
 
@@ -191,8 +181,7 @@ peer_hung_up(const VialWebSocket *ws)
 }
 
 /* Moves what can be moved in both directions, and ends the socket when it is over. */
-static void
-pump(VialWebSocket *ws)
+static void pump(VialWebSocket *ws)
 {
 	if (ws->depth > 0)
 		return;
@@ -223,8 +212,7 @@ pump(VialWebSocket *ws)
 		wait_for(ws, (wants_read ? G_IO_IN : 0) | (wants_write ? G_IO_OUT : 0));
 }
 
-static gboolean
-keep_alive(gpointer data)
+static gboolean keep_alive(gpointer data)
 {
 	VialWebSocket *ws = data;
 	gint64 silent_us = g_get_monotonic_time() - ws->heard_us;
@@ -246,8 +234,7 @@ keep_alive(gpointer data)
 
 /* ---- opening ---- */
 
-static void
-on_upgraded(VialUpgraded *upgraded, int fd, GBytes *extra, gpointer data)
+static void on_upgraded(VialUpgraded *upgraded, int fd, GBytes *extra, gpointer data)
 {
 	static const struct wslay_event_callbacks callbacks = {
 		.recv_callback = on_recv,
@@ -277,14 +264,12 @@ on_upgraded(VialUpgraded *upgraded, int fd, GBytes *extra, gpointer data)
 	pump(ws);
 }
 
-static void
-on_gone(VialRequest *request, gpointer data)
+static void on_gone(VialRequest *request, gpointer data)
 {
 	finish(data);
 }
 
-gboolean
-vial_websocket_accept(VialRequest *request, const char *protocol, const VialWebSocketHandlers *handlers, gpointer data)
+gboolean vial_websocket_accept(VialRequest *request, const char *protocol, const VialWebSocketHandlers *handlers, gpointer data)
 {
 	g_autofree char *answer = NULL;
 	GError *error = NULL;
@@ -309,8 +294,7 @@ vial_websocket_accept(VialRequest *request, const char *protocol, const VialWebS
 
 /* ---- use ---- */
 
-gsize
-vial_websocket_send(VialWebSocket *ws, gboolean is_text, const void *bytes, gsize size)
+gsize vial_websocket_send(VialWebSocket *ws, gboolean is_text, const void *bytes, gsize size)
 {
 	struct wslay_event_msg message = {
 		.opcode = is_text ? WSLAY_TEXT_FRAME : WSLAY_BINARY_FRAME,
@@ -339,8 +323,7 @@ vial_websocket_send(VialWebSocket *ws, gboolean is_text, const void *bytes, gsiz
 	return wslay_event_get_queued_msg_length(ws->wslay);
 }
 
-void
-vial_websocket_set_reading(VialWebSocket *ws, gboolean is_reading)
+void vial_websocket_set_reading(VialWebSocket *ws, gboolean is_reading)
 {
 	if (ws->is_reading == is_reading)
 		return;
@@ -351,8 +334,7 @@ vial_websocket_set_reading(VialWebSocket *ws, gboolean is_reading)
 	wait_for(ws, (is_reading ? G_IO_IN : 0) | (ws->extra || wslay_event_want_write(ws->wslay) ? G_IO_OUT : 0));
 }
 
-void
-vial_websocket_close(VialWebSocket *ws, unsigned code, const char *reason)
+void vial_websocket_close(VialWebSocket *ws, unsigned code, const char *reason)
 {
 	if (!ws->wslay || ws->is_closing || ws->is_lost)
 		return;

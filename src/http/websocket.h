@@ -34,8 +34,7 @@ typedef struct {
  * FALSE: the handshake was wrong, the request has been answered, no callback will come. `protocol` (may be NULL) is the
  * subprotocol to confirm. `handlers` must outlive the socket.
  */
-gboolean vial_websocket_accept(VialRequest *request, const char *protocol, const VialWebSocketHandlers *handlers,
-                               gpointer data);
+gboolean vial_websocket_accept(VialRequest *request, const char *protocol, const VialWebSocketHandlers *handlers, gpointer data);
 
 /* The bytes are copied. Returns the bytes now waiting. Does nothing once closing. */
 gsize vial_websocket_send(VialWebSocket *socket, gboolean is_text, const void *bytes, gsize size);

@@ -8,8 +8,7 @@
 #define WEBSOCKET_GUID "258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
 
 /* Whether a comma-separated header holds a token, without regard to case. */
-static gboolean
-has_token(const char *list, const char *token)
+static gboolean has_token(const char *list, const char *token)
 {
 	g_auto(GStrv) parts = g_strsplit(list ? list : "", ",", 32);
 
@@ -19,15 +18,13 @@ has_token(const char *list, const char *token)
 	return FALSE;
 }
 
-gboolean
-vial_websocket_is_asked_for(const VialRequest *request)
+gboolean vial_websocket_is_asked_for(const VialRequest *request)
 {
 	return !request->is_http_1_0 && has_token(vial_request_header(request, "Upgrade"), "websocket") &&
 	       has_token(vial_request_header(request, "Connection"), "upgrade");
 }
 
-char *
-vial_websocket_answer(const char *key)
+char *vial_websocket_answer(const char *key)
 {
 	g_autoptr(GChecksum) sum = g_checksum_new(G_CHECKSUM_SHA1);
 	guint8 digest[20];
@@ -39,8 +36,7 @@ vial_websocket_answer(const char *key)
 	return g_base64_encode(digest, size);
 }
 
-gboolean
-vial_websocket_check_handshake(const VialRequest *request, char **out_answer, GError **error)
+gboolean vial_websocket_check_handshake(const VialRequest *request, char **out_answer, GError **error)
 {
 	const char *version = vial_request_header(request, "Sec-WebSocket-Version");
 	const char *key = vial_request_header(request, "Sec-WebSocket-Key");

@@ -11,8 +11,8 @@
 #define VIAL_ADDRESS_TEXT_SIZE 46
 
 typedef struct {
-	guint8 family;     /* AF_INET or AF_INET6; 0: none */
-	guint8 bytes[16];  /* network order; the first 4 for AF_INET */
+	guint8 family;    /* AF_INET or AF_INET6; 0: none */
+	guint8 bytes[16]; /* network order; the first 4 for AF_INET */
 } VialAddress;
 
 typedef struct {

@@ -14,8 +14,7 @@ struct VialAnswers {
 	GHashTable *by_name; /* name → number of answers */
 };
 
-static void
-answer_free(gpointer data)
+static void answer_free(gpointer data)
 {
 	Answer *answer = data;
 
@@ -23,8 +22,7 @@ answer_free(gpointer data)
 	g_free(answer);
 }
 
-VialAnswers *
-vial_answers_new(void)
+VialAnswers *vial_answers_new(void)
 {
 	VialAnswers *answers = g_new0(VialAnswers, 1);
 
@@ -33,8 +31,7 @@ vial_answers_new(void)
 	return answers;
 }
 
-void
-vial_answers_free(VialAnswers *answers)
+void vial_answers_free(VialAnswers *answers)
 {
 	if (!answers)
 		return;
@@ -43,8 +40,7 @@ vial_answers_free(VialAnswers *answers)
 	g_free(answers);
 }
 
-static Answer *
-find(VialAnswers *answers, const char *name, const VialAddress *address)
+static Answer *find(VialAnswers *answers, const char *name, const VialAddress *address)
 {
 	if (!g_hash_table_contains(answers->by_name, name))
 		return NULL;
@@ -57,8 +53,7 @@ find(VialAnswers *answers, const char *name, const VialAddress *address)
 	return NULL;
 }
 
-static void
-count(VialAnswers *answers, const char *name, int change)
+static void count(VialAnswers *answers, const char *name, int change)
 {
 	int number = GPOINTER_TO_INT(g_hash_table_lookup(answers->by_name, name)) + change;
 
@@ -68,8 +63,7 @@ count(VialAnswers *answers, const char *name, int change)
 		g_hash_table_remove(answers->by_name, name);
 }
 
-static void
-evict(VialAnswers *answers)
+static void evict(VialAnswers *answers)
 {
 	guint first = 0;
 
@@ -87,8 +81,7 @@ evict(VialAnswers *answers)
 	g_ptr_array_remove_index_fast(answers->all, first);
 }
 
-void
-vial_answers_add(VialAnswers *answers, const char *name, const VialAddress *address, gint64 until_ms)
+void vial_answers_add(VialAnswers *answers, const char *name, const VialAddress *address, gint64 until_ms)
 {
 	Answer *answer = find(answers, name, address);
 
@@ -99,27 +92,24 @@ vial_answers_add(VialAnswers *answers, const char *name, const VialAddress *addr
 	if (answers->all->len >= VIAL_ANSWERS_MAX)
 		evict(answers);
 	answer = g_new0(Answer, 1);
-	*answer = (Answer){.name = g_strdup(name), .address = *address, .until_ms = until_ms};
+	*answer = (Answer){ .name = g_strdup(name), .address = *address, .until_ms = until_ms };
 	g_ptr_array_add(answers->all, answer);
 	count(answers, name, 1);
 }
 
-gboolean
-vial_answers_has(VialAnswers *answers, const char *name, const VialAddress *address, gint64 now_ms)
+gboolean vial_answers_has(VialAnswers *answers, const char *name, const VialAddress *address, gint64 now_ms)
 {
 	const Answer *answer = find(answers, name, address);
 
 	return answer && answer->until_ms >= now_ms;
 }
 
-gboolean
-vial_answers_knows(VialAnswers *answers, const char *name)
+gboolean vial_answers_knows(VialAnswers *answers, const char *name)
 {
 	return g_hash_table_contains(answers->by_name, name);
 }
 
-gboolean
-vial_answers_each(VialAnswers *answers, const VialAddress *address, gint64 now_ms, VialAnswerFunc func, gpointer data)
+gboolean vial_answers_each(VialAnswers *answers, const VialAddress *address, gint64 now_ms, VialAnswerFunc func, gpointer data)
 {
 	for (guint i = 0; i < answers->all->len; i++) {
 		const Answer *answer = g_ptr_array_index(answers->all, i);

@@ -24,5 +24,4 @@ gboolean vial_answers_knows(VialAnswers *answers, const char *name);
 
 /* Stops when `func` returns TRUE, and returns that. `address` NULL: all. */
 typedef gboolean (*VialAnswerFunc)(const char *name, const VialAddress *address, gint64 until_ms, gpointer data);
-gboolean vial_answers_each(VialAnswers *answers, const VialAddress *address, gint64 now_ms, VialAnswerFunc func,
-                           gpointer data);
+gboolean vial_answers_each(VialAnswers *answers, const VialAddress *address, gint64 now_ms, VialAnswerFunc func, gpointer data);

@@ -1,18 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "net/caps.h"
 
-static guint
-limit_or(guint value, guint fallback)
+static guint limit_or(guint value, guint fallback)
 {
 	if (value == G_MAXUINT)
 		return 0; /* none */
 	return value ? value : fallback;
 }
 
-VialNetLimits
-vial_caps_resolve(const VialNetLimits *own, const VialNetLimits *fallback)
+VialNetLimits vial_caps_resolve(const VialNetLimits *own, const VialNetLimits *fallback)
 {
-	static const VialNetLimits nothing = {0};
+	static const VialNetLimits nothing = { 0 };
 
 	if (!own)
 		own = &nothing;
@@ -25,14 +23,12 @@ vial_caps_resolve(const VialNetLimits *own, const VialNetLimits *fallback)
 	};
 }
 
-static guint
-lower_of(guint asked, guint base)
+static guint lower_of(guint asked, guint base)
 {
 	return asked && (!base || asked < base) ? asked : base;
 }
 
-VialNetLimits
-vial_caps_narrow(const VialNetLimits *asked, const VialNetLimits *base)
+VialNetLimits vial_caps_narrow(const VialNetLimits *asked, const VialNetLimits *base)
 {
 	VialNetLimits limits = *base;
 
@@ -41,8 +37,7 @@ vial_caps_narrow(const VialNetLimits *asked, const VialNetLimits *base)
 	return limits;
 }
 
-VialRuleCaps
-vial_caps_rules(const VialNetLimits *limits)
+VialRuleCaps vial_caps_rules(const VialNetLimits *limits)
 {
 	return (VialRuleCaps){
 		.max_connections = limits->max_connections,
@@ -51,27 +46,23 @@ vial_caps_rules(const VialNetLimits *limits)
 	};
 }
 
-guint64
-vial_caps_bytes_per_second(const VialNetLimits *limits)
+guint64 vial_caps_bytes_per_second(const VialNetLimits *limits)
 {
 	return (guint64)limits->rate_mbit * 125000;
 }
 
-gboolean
-vial_slot_set_limits(VialNetSlot *slot, VialNetLimits wanted, GError **error)
+gboolean vial_slot_set_limits(VialNetSlot *slot, VialNetLimits wanted, GError **error)
 {
 	VialRuleCaps caps = vial_caps_rules(&wanted), old = vial_caps_rules(&slot->limits);
 
-	if (caps.max_connections != old.max_connections || caps.connection_rate != old.connection_rate ||
-	    caps.packet_rate != old.packet_rate) {
+	if (caps.max_connections != old.max_connections || caps.connection_rate != old.connection_rate || caps.packet_rate != old.packet_rate) {
 		g_autoptr(GString) commands = g_string_new(NULL);
 
 		vial_rules_caps(commands, &caps);
 		if (!vial_nft_run(slot->nft, commands->str, error))
 			return FALSE;
 	}
-	if (wanted.rate_mbit != slot->limits.rate_mbit &&
-	    !vial_wiring_set_rate(slot->gate_fd, vial_caps_bytes_per_second(&wanted), error))
+	if (wanted.rate_mbit != slot->limits.rate_mbit && !vial_wiring_set_rate(slot->gate_fd, vial_caps_bytes_per_second(&wanted), error))
 		return FALSE;
 	slot->limits = wanted;
 	return TRUE;

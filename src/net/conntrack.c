@@ -18,11 +18,10 @@
 /* Deletions sent before their answers are read. */
 #define REQUEST_BYTES 512
 
-static int
-open_socket(int ns_fd, guint32 groups, GError **error)
+static int open_socket(int ns_fd, guint32 groups, GError **error)
 {
 	vial_autofd int fd = vial_netns_socket(ns_fd, AF_NETLINK, SOCK_RAW, NETLINK_NETFILTER, error);
-	struct sockaddr_nl address = {.nl_family = AF_NETLINK, .nl_groups = groups};
+	struct sockaddr_nl address = { .nl_family = AF_NETLINK, .nl_groups = groups };
 
 	if (fd < 0)
 		return -1;
@@ -33,8 +32,7 @@ open_socket(int ns_fd, guint32 groups, GError **error)
 	return vial_fd_steal(&fd);
 }
 
-static struct nlmsghdr *
-start(char *buffer, guint8 type, guint16 flags, guint8 family)
+static struct nlmsghdr *start(char *buffer, guint8 type, guint16 flags, guint8 family)
 {
 	struct nlmsghdr *request = mnl_nlmsg_put_header(buffer);
 	struct nfgenmsg *generic;
@@ -48,13 +46,11 @@ start(char *buffer, guint8 type, guint16 flags, guint8 family)
 	return request;
 }
 
-static void
-read_ip(const struct nlattr *nest, VialConnection *connection)
+static void read_ip(const struct nlattr *nest, VialConnection *connection)
 {
 	struct nlattr *attribute;
 
-	mnl_attr_for_each_nested(attribute, nest)
-	{
+	mnl_attr_for_each_nested (attribute, nest) {
 		guint16 length = mnl_attr_get_payload_len(attribute);
 
 		if (mnl_attr_get_type(attribute) == CTA_IP_V4_DST && length == 4)
@@ -64,13 +60,11 @@ read_ip(const struct nlattr *nest, VialConnection *connection)
 	}
 }
 
-static void
-read_protocol(const struct nlattr *nest, VialConnection *connection)
+static void read_protocol(const struct nlattr *nest, VialConnection *connection)
 {
 	struct nlattr *attribute;
 
-	mnl_attr_for_each_nested(attribute, nest)
-	{
+	mnl_attr_for_each_nested (attribute, nest) {
 		switch (mnl_attr_get_type(attribute)) {
 		case CTA_PROTO_NUM:
 			connection->protocol = mnl_attr_get_u8(attribute);
@@ -85,13 +79,11 @@ read_protocol(const struct nlattr *nest, VialConnection *connection)
 	}
 }
 
-static void
-read_tuple(const struct nlattr *nest, VialConnection *connection)
+static void read_tuple(const struct nlattr *nest, VialConnection *connection)
 {
 	struct nlattr *attribute;
 
-	mnl_attr_for_each_nested(attribute, nest)
-	{
+	mnl_attr_for_each_nested (attribute, nest) {
 		if (mnl_attr_get_type(attribute) == CTA_TUPLE_IP)
 			read_ip(attribute, connection);
 		else if (mnl_attr_get_type(attribute) == CTA_TUPLE_PROTO)
@@ -99,13 +91,11 @@ read_tuple(const struct nlattr *nest, VialConnection *connection)
 	}
 }
 
-static guint64
-read_bytes(const struct nlattr *nest)
+static guint64 read_bytes(const struct nlattr *nest)
 {
 	struct nlattr *attribute;
 
-	mnl_attr_for_each_nested(attribute, nest)
-	{
+	mnl_attr_for_each_nested (attribute, nest) {
 		if (mnl_attr_get_type(attribute) == CTA_COUNTERS_BYTES)
 			return be64toh(mnl_attr_get_u64(attribute));
 	}
@@ -113,16 +103,14 @@ read_bytes(const struct nlattr *nest)
 }
 
 /* The original tuple's attribute, for a deletion; NULL when there is none. */
-static const struct nlattr *
-read_connection(const struct nlmsghdr *message, VialConnection *out, const struct nlattr **out_id)
+static const struct nlattr *read_connection(const struct nlmsghdr *message, VialConnection *out, const struct nlattr **out_id)
 {
 	const struct nlattr *tuple = NULL;
 	struct nlattr *attribute;
 
 	memset(out, 0, sizeof(*out));
 	*out_id = NULL;
-	mnl_attr_for_each(attribute, message, sizeof(struct nfgenmsg))
-	{
+	mnl_attr_for_each (attribute, message, sizeof(struct nfgenmsg)) {
 		switch (mnl_attr_get_type(attribute)) {
 		case CTA_TUPLE_ORIG:
 			tuple = attribute;
@@ -145,38 +133,40 @@ read_connection(const struct nlmsghdr *message, VialConnection *out, const struc
 	return out->address.family ? tuple : NULL;
 }
 
-/* ---- sifting ---- */
+/* ---- listing and deleting ---- */
 
-typedef struct {
-	VialConnectionKeepFunc keep;
-	gpointer data;
-	GPtrArray *deletions; /* struct nlmsghdr in GBytes-like blocks */
-} Sift;
-
-static int
-sift_one(const struct nlmsghdr *message, void *data)
+static void tracked_free(gpointer data)
 {
-	Sift *sift = data;
+	VialTracked *tracked = data;
+
+	g_free(tracked->deletion);
+	g_free(tracked);
+}
+
+static int list_one(const struct nlmsghdr *message, void *data)
+{
 	const struct nfgenmsg *generic = mnl_nlmsg_get_payload(message);
 	VialConnection connection;
 	const struct nlattr *id;
 	const struct nlattr *tuple = read_connection(message, &connection, &id);
 	struct nlmsghdr *deletion;
+	VialTracked *tracked;
 
-	if (!tuple || sift->keep(&connection, sift->data))
+	if (!tuple)
 		return MNL_CB_OK;
 	deletion = start(g_malloc0(REQUEST_BYTES), IPCTNL_MSG_CT_DELETE, NLM_F_ACK, generic->nfgen_family);
 	/* The id makes sure that a connection that took the tuple over in between is left alone. */
 	mnl_attr_put(deletion, CTA_TUPLE_ORIG | NLA_F_NESTED, mnl_attr_get_payload_len(tuple), mnl_attr_get_payload(tuple));
 	if (id)
 		mnl_attr_put(deletion, CTA_ID, mnl_attr_get_payload_len(id), mnl_attr_get_payload(id));
-	g_ptr_array_add(sift->deletions, deletion);
+	tracked = g_new0(VialTracked, 1);
+	*tracked = (VialTracked){ connection, deletion };
+	g_ptr_array_add(data, tracked);
 	return MNL_CB_OK;
 }
 
 /* Netlink answers from the kernel are there when send(2) returns, so a non-blocking read never misses them. */
-static int
-run(int fd, struct nlmsghdr *request, mnl_cb_t each, void *data)
+static int run(int fd, struct nlmsghdr *request, mnl_cb_t each, void *data)
 {
 	g_autofree char *buffer = g_malloc(BUFFER_BYTES);
 	int rc = MNL_CB_OK;
@@ -195,27 +185,35 @@ run(int fd, struct nlmsghdr *request, mnl_cb_t each, void *data)
 	return rc < 0 ? errno : 0;
 }
 
-gboolean
-vial_conntrack_sift(int ns_fd, VialConnectionKeepFunc keep, gpointer data, guint *out_cut, GError **error)
+GPtrArray *vial_conntrack_list(int ns_fd, GError **error)
 {
-	g_autoptr(GPtrArray) deletions = g_ptr_array_new_with_free_func(g_free);
+	g_autoptr(GPtrArray) tracked = g_ptr_array_new_with_free_func(tracked_free);
 	vial_autofd int fd = open_socket(ns_fd, 0, error);
-	Sift sift = {.keep = keep, .data = data, .deletions = deletions};
 	char buffer[REQUEST_BYTES];
 	int problem;
 
 	if (fd < 0)
+		return NULL;
+	problem = run(fd, start(buffer, IPCTNL_MSG_CT_GET, NLM_F_DUMP, AF_UNSPEC), list_one, tracked);
+	if (problem) {
+		vial_fail(error, VIAL_ERROR_INTERNAL, "cannot list the sandbox's connections: %s", g_strerror(problem));
+		return NULL;
+	}
+	return g_steal_pointer(&tracked);
+}
+
+gboolean vial_conntrack_delete(int ns_fd, const GPtrArray *tracked, GError **error)
+{
+	vial_autofd int fd = open_socket(ns_fd, 0, error);
+
+	if (fd < 0)
 		return FALSE;
-	problem = run(fd, start(buffer, IPCTNL_MSG_CT_GET, NLM_F_DUMP, AF_UNSPEC), sift_one, &sift);
-	if (problem)
-		return vial_fail(error, VIAL_ERROR_INTERNAL, "cannot list the sandbox's connections: %s", g_strerror(problem));
-	for (guint i = 0; i < deletions->len; i++) {
-		problem = run(fd, g_ptr_array_index(deletions, i), NULL, NULL);
+	for (guint i = 0; i < tracked->len; i++) {
+		int problem = run(fd, ((VialTracked *)tracked->pdata[i])->deletion, NULL, NULL);
+
 		if (problem && problem != ENOENT)
 			return vial_fail(error, VIAL_ERROR_INTERNAL, "cannot cut a connection: %s", g_strerror(problem));
 	}
-	if (out_cut)
-		*out_cut = deletions->len;
 	return TRUE;
 }
 
@@ -227,8 +225,7 @@ typedef struct {
 	int fd;
 } Watch;
 
-static void
-watch_free(gpointer data)
+static void watch_free(gpointer data)
 {
 	Watch *watch = data;
 
@@ -236,8 +233,7 @@ watch_free(gpointer data)
 	g_free(watch);
 }
 
-static int
-report_one(const struct nlmsghdr *message, void *data)
+static int report_one(const struct nlmsghdr *message, void *data)
 {
 	Watch *watch = data;
 	VialConnection connection;
@@ -248,8 +244,7 @@ report_one(const struct nlmsghdr *message, void *data)
 	return MNL_CB_OK;
 }
 
-static gboolean
-on_report(gint fd, GIOCondition condition, gpointer data)
+static gboolean on_report(gint fd, GIOCondition condition, gpointer data)
 {
 	char buffer[BUFFER_BYTES / 4];
 	ssize_t size;
@@ -262,8 +257,7 @@ on_report(gint fd, GIOCondition condition, gpointer data)
 	return G_SOURCE_CONTINUE;
 }
 
-guint
-vial_conntrack_watch(int ns_fd, VialConnectionFunc ended, gpointer data, GError **error)
+guint vial_conntrack_watch(int ns_fd, VialConnectionFunc ended, gpointer data, GError **error)
 {
 	int fd = open_socket(ns_fd, NF_NETLINK_CONNTRACK_DESTROY, error);
 	Watch *watch;
@@ -271,6 +265,6 @@ vial_conntrack_watch(int ns_fd, VialConnectionFunc ended, gpointer data, GError 
 	if (fd < 0)
 		return 0;
 	watch = g_new0(Watch, 1);
-	*watch = (Watch){.ended = ended, .data = data, .fd = fd};
+	*watch = (Watch){ .ended = ended, .data = data, .fd = fd };
 	return g_unix_fd_add_full(G_PRIORITY_LOW, fd, G_IO_IN, on_report, watch, watch_free);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The gate's connections as its kernel tracks them: listed, deleted one by one, and reported when they end (with their
- * byte counts). Main thread.
+ * byte counts). Watching is for the main thread.
  */
 #pragma once
 
@@ -18,10 +18,15 @@ typedef struct {
 	guint64 bytes_out, bytes_in;
 } VialConnection;
 
-/* Keep this connection? */
-typedef gboolean (*VialConnectionKeepFunc)(const VialConnection *connection, gpointer data);
-/* Deletes those that `keep` refuses. Their next packet belongs to no connection and is reset. *out_cut may be NULL. */
-gboolean vial_conntrack_sift(int ns_fd, VialConnectionKeepFunc keep, gpointer data, guint *out_cut, GError **error);
+/* Those there are, GPtrArray of VialTracked. Walks the connections of the whole host. Any thread. */
+typedef struct {
+	VialConnection connection;
+	gpointer deletion; /* conntrack.c's */
+} VialTracked;
+
+GPtrArray *vial_conntrack_list(int ns_fd, GError **error);
+/* Deletes the listed ones that are still there. Their next packet belongs to no connection and is reset. Any thread. */
+gboolean vial_conntrack_delete(int ns_fd, const GPtrArray *tracked, GError **error);
 
 typedef void (*VialConnectionFunc)(const VialConnection *connection, gpointer data);
 /* A source on the main loop that reports every connection that ends; remove it with g_source_remove(). 0 on failure. */

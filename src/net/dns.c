@@ -12,28 +12,24 @@
 #define CLASS_INTERNET 1
 #define MAX_JUMPS 16
 
-static guint16
-get16(const guint8 *at)
+static guint16 get16(const guint8 *at)
 {
 	return (guint16)(at[0] << 8 | at[1]);
 }
 
-static guint32
-get32(const guint8 *at)
+static guint32 get32(const guint8 *at)
 {
 	return (guint32)get16(at) << 16 | get16(at + 2);
 }
 
-static void
-put16(GByteArray *out, guint value)
+static void put16(GByteArray *out, guint value)
 {
-	guint8 bytes[2] = {(guint8)(value >> 8), (guint8)value};
+	guint8 bytes[2] = { (guint8)(value >> 8), (guint8)value };
 
 	g_byte_array_append(out, bytes, 2);
 }
 
-static void
-put32(GByteArray *out, guint32 value)
+static void put32(GByteArray *out, guint32 value)
 {
 	put16(out, value >> 16);
 	put16(out, value & 0xffff);
@@ -43,8 +39,7 @@ put32(GByteArray *out, guint32 value)
  * Reads a name at *at, following compression pointers backwards only (so it ends). `text` gets it lower-cased with dots;
  * bytes that no host name has make it fail, so what is compared and logged is plain ASCII.
  */
-static gboolean
-read_name(const guint8 *bytes, gsize size, gsize *at, gboolean may_jump, char text[VIAL_NAME_MAX + 1])
+static gboolean read_name(const guint8 *bytes, gsize size, gsize *at, gboolean may_jump, char text[VIAL_NAME_MAX + 1])
 {
 	gsize position = *at;
 	gsize lowest = position;
@@ -94,8 +89,7 @@ read_name(const guint8 *bytes, gsize size, gsize *at, gboolean may_jump, char te
 	return FALSE;
 }
 
-static void
-put_name(GByteArray *out, const char *name)
+static void put_name(GByteArray *out, const char *name)
 {
 	guint8 zero = 0;
 
@@ -112,8 +106,7 @@ put_name(GByteArray *out, const char *name)
 
 /* ---- the guest's question ---- */
 
-static void
-read_edns(const guint8 *bytes, gsize size, gsize at, guint additional, VialDnsQuery *query)
+static void read_edns(const guint8 *bytes, gsize size, gsize at, guint additional, VialDnsQuery *query)
 {
 	/* Only an OPT record directly after the question, where every client puts it. */
 	if (additional == 0 || at + 11 > size || bytes[at] != 0 || get16(bytes + at + 1) != VIAL_DNS_OPT)
@@ -122,8 +115,7 @@ read_edns(const guint8 *bytes, gsize size, gsize at, guint additional, VialDnsQu
 	query->udp_bytes = CLAMP(get16(bytes + at + 3), VIAL_DNS_PLAIN_BYTES, VIAL_DNS_UDP_BYTES);
 }
 
-gboolean
-vial_dns_read_query(const guint8 *bytes, gsize size, VialDnsQuery *out, int *out_rcode)
+gboolean vial_dns_read_query(const guint8 *bytes, gsize size, VialDnsQuery *out, int *out_rcode)
 {
 	gsize at = HEADER_BYTES;
 
@@ -153,10 +145,9 @@ vial_dns_read_query(const guint8 *bytes, gsize size, VialDnsQuery *out, int *out
 
 /* ---- our question ---- */
 
-void
-vial_dns_write_query(GByteArray *out, guint16 id, const char *name, guint16 type)
+void vial_dns_write_query(GByteArray *out, guint16 id, const char *name, guint16 type)
 {
-	static const guint8 opt[] = {0, 0, VIAL_DNS_OPT, VIAL_DNS_UDP_BYTES >> 8, VIAL_DNS_UDP_BYTES & 255, 0, 0, 0, 0, 0, 0};
+	static const guint8 opt[] = { 0, 0, VIAL_DNS_OPT, VIAL_DNS_UDP_BYTES >> 8, VIAL_DNS_UDP_BYTES & 255, 0, 0, 0, 0, 0, 0 };
 
 	put16(out, id);
 	put16(out, FLAG_RECURSION);
@@ -172,8 +163,7 @@ vial_dns_write_query(GByteArray *out, guint16 id, const char *name, guint16 type
 
 /* ---- the network's answer ---- */
 
-static void
-record_free(gpointer data)
+static void record_free(gpointer data)
 {
 	VialDnsRecord *record = data;
 
@@ -181,8 +171,7 @@ record_free(gpointer data)
 	g_free(record);
 }
 
-void
-vial_dns_answer_free(VialDnsAnswer *answer)
+void vial_dns_answer_free(VialDnsAnswer *answer)
 {
 	if (!answer)
 		return;
@@ -199,8 +188,7 @@ typedef struct {
 	guint16 data_bytes;
 } RawRecord;
 
-static gboolean
-read_record(const guint8 *bytes, gsize size, gsize *at, RawRecord *out)
+static gboolean read_record(const guint8 *bytes, gsize size, gsize *at, RawRecord *out)
 {
 	if (!read_name(bytes, size, at, TRUE, out->name) || *at + 10 > size)
 		return FALSE;
@@ -215,8 +203,7 @@ read_record(const guint8 *bytes, gsize size, gsize *at, RawRecord *out)
 }
 
 /* A domain name inside the data, written out in full after `lead` bytes that are copied. */
-static GBytes *
-expand(const guint8 *bytes, gsize size, const RawRecord *record, gsize lead, guint names, gsize tail)
+static GBytes *expand(const guint8 *bytes, gsize size, const RawRecord *record, gsize lead, guint names, gsize tail)
 {
 	g_autoptr(GByteArray) out = g_byte_array_new();
 	gsize at = record->data_at + lead;
@@ -238,8 +225,7 @@ expand(const guint8 *bytes, gsize size, const RawRecord *record, gsize lead, gui
 	return g_byte_array_free_to_bytes(g_steal_pointer(&out));
 }
 
-static GBytes *
-read_data(const guint8 *bytes, gsize size, const RawRecord *record)
+static GBytes *read_data(const guint8 *bytes, gsize size, const RawRecord *record)
 {
 	switch (record->type) {
 	case VIAL_DNS_A:
@@ -264,9 +250,7 @@ read_data(const guint8 *bytes, gsize size, const RawRecord *record)
 	}
 }
 
-static void
-collect(const guint8 *bytes, gsize size, const RawRecord *raw, guint count, const char *name, guint16 type,
-        VialDnsAnswer *answer)
+static void collect(const guint8 *bytes, gsize size, const RawRecord *raw, guint count, const char *name, guint16 type, VialDnsAnswer *answer)
 {
 	for (guint i = 0; i < count; i++) {
 		VialDnsRecord *record;
@@ -278,13 +262,12 @@ collect(const guint8 *bytes, gsize size, const RawRecord *raw, guint count, cons
 		if (!data)
 			continue;
 		record = g_new0(VialDnsRecord, 1);
-		*record = (VialDnsRecord){.type = type, .ttl = raw[i].ttl, .data = data};
+		*record = (VialDnsRecord){ .type = type, .ttl = raw[i].ttl, .data = data };
 		g_ptr_array_add(answer->records, record);
 	}
 }
 
-static const RawRecord *
-find_cname(const RawRecord *raw, guint count, const char *name)
+static const RawRecord *find_cname(const RawRecord *raw, guint count, const char *name)
 {
 	for (guint i = 0; i < count; i++)
 		if (raw[i].type == VIAL_DNS_CNAME && strcmp(raw[i].name, name) == 0)
@@ -292,9 +275,7 @@ find_cname(const RawRecord *raw, guint count, const char *name)
 	return NULL;
 }
 
-static void
-follow(const guint8 *bytes, gsize size, const RawRecord *raw, guint count, const char *name, guint16 type,
-       VialDnsAnswer *answer)
+static void follow(const guint8 *bytes, gsize size, const RawRecord *raw, guint count, const char *name, guint16 type, VialDnsAnswer *answer)
 {
 	char current[VIAL_NAME_MAX + 1];
 	const RawRecord *alias;
@@ -310,8 +291,7 @@ follow(const guint8 *bytes, gsize size, const RawRecord *raw, guint count, const
 	collect(bytes, size, raw, count, current, type, answer);
 }
 
-VialDnsAnswer *
-vial_dns_read_answer(const guint8 *bytes, gsize size, guint16 id, const char *name, guint16 type)
+VialDnsAnswer *vial_dns_read_answer(const guint8 *bytes, gsize size, guint16 id, const char *name, guint16 type)
 {
 	g_autofree RawRecord *raw = NULL;
 	g_autoptr(VialDnsAnswer) answer = NULL;
@@ -320,8 +300,7 @@ vial_dns_read_answer(const guint8 *bytes, gsize size, guint16 id, const char *na
 	guint count = 0;
 
 	if (size < HEADER_BYTES || get16(bytes) != id || !(get16(bytes + 2) & FLAG_ANSWER) || get16(bytes + 4) != 1 ||
-	    !read_name(bytes, size, &at, FALSE, question) || at + 4 > size || strcmp(question, name) != 0 ||
-	    get16(bytes + at) != type)
+	    !read_name(bytes, size, &at, FALSE, question) || at + 4 > size || strcmp(question, name) != 0 || get16(bytes + at) != type)
 		return NULL;
 	at += 4;
 	answer = g_new0(VialDnsAnswer, 1);
@@ -340,8 +319,7 @@ vial_dns_read_answer(const guint8 *bytes, gsize size, guint16 id, const char *na
 
 /* ---- our answer ---- */
 
-static void
-put_records(GByteArray *out, const GPtrArray *records, guint32 ttl_min, guint32 ttl_max)
+static void put_records(GByteArray *out, const GPtrArray *records, guint32 ttl_min, guint32 ttl_max)
 {
 	for (guint i = 0; records && i < records->len; i++) {
 		const VialDnsRecord *record = g_ptr_array_index(records, i);
@@ -357,8 +335,7 @@ put_records(GByteArray *out, const GPtrArray *records, guint32 ttl_min, guint32 
 	}
 }
 
-static void
-put_opt(GByteArray *out, int extended_error)
+static void put_opt(GByteArray *out, int extended_error)
 {
 	guint8 zero = 0;
 
@@ -374,9 +351,8 @@ put_opt(GByteArray *out, int extended_error)
 	put16(out, (guint)extended_error);
 }
 
-static void
-put_message(GByteArray *out, const VialDnsQuery *query, int rcode, const GPtrArray *records, guint32 ttl_min,
-            guint32 ttl_max, gboolean is_truncated, int extended_error)
+static void put_message(GByteArray *out, const VialDnsQuery *query, int rcode, const GPtrArray *records, guint32 ttl_min, guint32 ttl_max,
+                        gboolean is_truncated, int extended_error)
 {
 	guint flags = FLAG_ANSWER | (query->flags & (FLAG_OPCODE | FLAG_RECURSION)) | FLAG_RECURSION_AVAILABLE | (guint)rcode;
 
@@ -393,9 +369,8 @@ put_message(GByteArray *out, const VialDnsQuery *query, int rcode, const GPtrArr
 		put_opt(out, extended_error);
 }
 
-void
-vial_dns_write_answer(GByteArray *out, const VialDnsQuery *query, int rcode, const GPtrArray *records, guint32 ttl_min,
-                      guint32 ttl_max, gsize max_bytes, int extended_error)
+void vial_dns_write_answer(GByteArray *out, const VialDnsQuery *query, int rcode, const GPtrArray *records, guint32 ttl_min, guint32 ttl_max,
+                           gsize max_bytes, int extended_error)
 {
 	put_message(out, query, rcode, records, ttl_min, ttl_max, FALSE, extended_error);
 	if (out->len > max_bytes)

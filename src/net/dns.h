@@ -81,5 +81,5 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(VialDnsAnswer, vial_dns_answer_free)
  * within the given bounds. Cut to a truncated one when it exceeds max_bytes. `records` may be NULL. `extended_error` is an
  * RFC 8914 code, -1 for none.
  */
-void vial_dns_write_answer(GByteArray *out, const VialDnsQuery *query, int rcode, const GPtrArray *records, guint32 ttl_min,
-                           guint32 ttl_max, gsize max_bytes, int extended_error);
+void vial_dns_write_answer(GByteArray *out, const VialDnsQuery *query, int rcode, const GPtrArray *records, guint32 ttl_min, guint32 ttl_max,
+                           gsize max_bytes, int extended_error);

@@ -24,8 +24,7 @@ struct VialEvents {
 	guint64 lost;
 };
 
-static void
-event_free(gpointer data)
+static void event_free(gpointer data)
 {
 	Event *event = data;
 
@@ -34,8 +33,7 @@ event_free(gpointer data)
 	g_free(event);
 }
 
-VialEvents *
-vial_events_new(void)
+VialEvents *vial_events_new(void)
 {
 	VialEvents *events = g_new0(VialEvents, 1);
 
@@ -44,8 +42,7 @@ vial_events_new(void)
 	return events;
 }
 
-void
-vial_events_free(VialEvents *events)
+void vial_events_free(VialEvents *events)
 {
 	if (!events)
 		return;
@@ -53,19 +50,16 @@ vial_events_free(VialEvents *events)
 	g_free(events);
 }
 
-static gboolean
-is_repetition(const Event *event, const VialEventFacts *facts, gint64 now_ms)
+static gboolean is_repetition(const Event *event, const VialEventFacts *facts, gint64 now_ms)
 {
 	const VialEventFacts *old = &event->facts;
 
-	return facts->kind != VIAL_EVENT_CONNECTION && old->kind == facts->kind && old->is_allowed == facts->is_allowed &&
-	       old->port == facts->port && now_ms - event->time_ms < MERGE_MS && old->protocol == facts->protocol &&
-	       vial_address_equal(&old->address, &facts->address) && g_strcmp0(old->name, facts->name) == 0 &&
-	       g_strcmp0(old->rule, facts->rule) == 0;
+	return facts->kind != VIAL_EVENT_CONNECTION && old->kind == facts->kind && old->is_allowed == facts->is_allowed && old->port == facts->port &&
+	       now_ms - event->time_ms < MERGE_MS && old->protocol == facts->protocol && vial_address_equal(&old->address, &facts->address) &&
+	       g_strcmp0(old->name, facts->name) == 0 && g_strcmp0(old->rule, facts->rule) == 0;
 }
 
-static Event *
-find_repeated(VialEvents *events, const VialEventFacts *facts, gint64 now_ms)
+static Event *find_repeated(VialEvents *events, const VialEventFacts *facts, gint64 now_ms)
 {
 	guint seen = 0;
 
@@ -75,8 +69,7 @@ find_repeated(VialEvents *events, const VialEventFacts *facts, gint64 now_ms)
 	return NULL;
 }
 
-guint64
-vial_events_add(VialEvents *events, const VialEventFacts *facts)
+guint64 vial_events_add(VialEvents *events, const VialEventFacts *facts)
 {
 	gint64 now_ms = vial_time_now_ms();
 	Event *event = find_repeated(events, facts, now_ms);
@@ -100,8 +93,7 @@ vial_events_add(VialEvents *events, const VialEventFacts *facts)
 	return event->seq;
 }
 
-static Event *
-find(VialEvents *events, guint64 seq)
+static Event *find(VialEvents *events, guint64 seq)
 {
 	for (GList *at = events->ring.tail; at; at = at->prev) {
 		Event *event = at->data;
@@ -114,8 +106,7 @@ find(VialEvents *events, guint64 seq)
 	return NULL;
 }
 
-void
-vial_events_update(VialEvents *events, guint64 seq, guint64 bytes_in, guint64 bytes_out)
+void vial_events_update(VialEvents *events, guint64 seq, guint64 bytes_in, guint64 bytes_out)
 {
 	Event *event = find(events, seq);
 
@@ -125,8 +116,7 @@ vial_events_update(VialEvents *events, guint64 seq, guint64 bytes_in, guint64 by
 	event->bytes_out = bytes_out;
 }
 
-void
-vial_events_close(VialEvents *events, guint64 seq, guint64 bytes_in, guint64 bytes_out)
+void vial_events_close(VialEvents *events, guint64 seq, guint64 bytes_in, guint64 bytes_out)
 {
 	Event *event = find(events, seq);
 
@@ -137,9 +127,7 @@ vial_events_close(VialEvents *events, guint64 seq, guint64 bytes_in, guint64 byt
 	event->closed_ms = vial_time_now_ms();
 }
 
-guint64
-vial_events_find_open(VialEvents *events, const char *protocol, const VialAddress *address, guint16 port,
-                      guint16 guest_port)
+guint64 vial_events_find_open(VialEvents *events, const char *protocol, const VialAddress *address, guint16 port, guint16 guest_port)
 {
 	for (GList *at = events->ring.tail; at; at = at->prev) {
 		const Event *event = at->data;
@@ -152,10 +140,9 @@ vial_events_find_open(VialEvents *events, const char *protocol, const VialAddres
 	return 0;
 }
 
-static json_t *
-event_to_json(const Event *event)
+static json_t *event_to_json(const Event *event)
 {
-	static const char *const kinds[] = {"connection", "dns", "refused"};
+	static const char *const kinds[] = { "connection", "dns", "refused" };
 	const VialEventFacts *facts = &event->facts;
 	json_t *json = json_object();
 	char text[MAX(VIAL_TIME_TEXT_SIZE, VIAL_ADDRESS_TEXT_SIZE)];
@@ -190,8 +177,7 @@ event_to_json(const Event *event)
 	return json;
 }
 
-json_t *
-vial_events_to_json(VialEvents *events, guint64 after, guint limit)
+json_t *vial_events_to_json(VialEvents *events, guint64 after, guint limit)
 {
 	json_t *json = json_object();
 	json_t *array = json_array();

@@ -42,8 +42,7 @@ void vial_events_close(VialEvents *events, guint64 seq, guint64 bytes_in, guint6
 /* Progress of one that is open. */
 void vial_events_update(VialEvents *events, guint64 seq, guint64 bytes_in, guint64 bytes_out);
 /* The newest open connection with these coordinates; 0 when there is none. */
-guint64 vial_events_find_open(VialEvents *events, const char *protocol, const VialAddress *address, guint16 port,
-                              guint16 guest_port);
+guint64 vial_events_find_open(VialEvents *events, const char *protocol, const VialAddress *address, guint16 port, guint16 guest_port);
 
 /* {"events":[…],"next":seq,"lost":N}; a new reference. */
 json_t *vial_events_to_json(VialEvents *events, guint64 after, guint limit);

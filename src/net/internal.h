@@ -45,8 +45,8 @@ struct VialNetSlot {
 	VialNetLimits base_limits; /* the most it may have; a policy narrows them */
 	VialNetLimits limits;      /* in force */
 	VialNetPolicy *policy;
-	char policy_hash[17];   /* of the one in the kernel; "" for none */
-	GArray *host_open;      /* VialAddress: host addresses opened to this slot */
+	char policy_hash[17]; /* of the one in the kernel; "" for none */
+	GArray *host_open;    /* VialAddress: host addresses opened to this slot */
 	VialAnswers *answers;
 	VialEvents *events;
 	VialResolver *resolver;
@@ -54,6 +54,10 @@ struct VialNetSlot {
 	guint log_source;
 	guint conntrack_source;
 	VialNetCounters counters;
+	/* change.c */
+	GQueue changes; /* VialNetChange: the one under way, then those that wait */
+	gboolean is_changing;
+	gboolean is_released; /* discarded as soon as nothing is under way */
 };
 
 /* A limit of `rate` per second with a burst; refilled by the clock. */
@@ -65,12 +69,9 @@ typedef struct {
 gboolean vial_bucket_take(VialBucket *bucket, double rate, double burst);
 
 /* The verdict on a connection as the kernel's rules and the proxy know it: host addresses included. */
-VialNetVerdict vial_slot_judge(VialNetSlot *slot, const char *name, const char *claimed_name, const VialAddress *address,
-                               guint16 port);
+VialNetVerdict vial_slot_judge(VialNetSlot *slot, const char *name, const char *claimed_name, const VialAddress *address, guint16 port);
 /* May an answer with this address be given to the guest? */
 gboolean vial_slot_may_answer(VialNetSlot *slot, const VialAddress *address, const char **out_rule);
-/* Notes the answer and, where a name rule needs it, opens the kernel for it. FALSE: keep the answer from the guest. */
-gboolean vial_slot_pin(VialNetSlot *slot, const char *name, const GArray *addresses, guint ttl_seconds);
 
 /* src/net/resolver.c: our resolver in the slot's gate. */
 VialResolver *vial_resolver_new(VialNetSlot *slot, GError **error);
@@ -81,7 +82,7 @@ VialProxy *vial_proxy_new(VialNetSlot *slot, GError **error);
 /* Ends all its connections. */
 void vial_proxy_free(VialProxy *proxy);
 /* Ends the connections that the slot's policy does not allow any more. */
-void vial_proxy_sift(VialProxy *proxy);
+void vial_proxy_prune_connections(VialProxy *proxy);
 /* Brings the byte counts of open connections in the event list up to date. */
 void vial_proxy_progress(VialProxy *proxy);
 guint vial_proxy_count(const VialProxy *proxy);

@@ -3,8 +3,7 @@
 
 #include <string.h>
 
-static gboolean
-is_label(const char *label, gsize length)
+static gboolean is_label(const char *label, gsize length)
 {
 	if (length == 0 || length > VIAL_NAME_LABEL_MAX || label[0] == '-' || label[length - 1] == '-')
 		return FALSE;
@@ -15,16 +14,14 @@ is_label(const char *label, gsize length)
 }
 
 /* "0x7f000001" and "1" are taken as IPv4 addresses by many resolvers' front ends. */
-static gboolean
-looks_numeric(const char *label)
+static gboolean looks_numeric(const char *label)
 {
 	if (label[0] == '0' && (label[1] == 'x' || label[1] == 'X'))
 		return TRUE;
 	return strspn(label, "0123456789") == strlen(label);
 }
 
-static gboolean
-is_name(const char *name)
+static gboolean is_name(const char *name)
 {
 	const char *label = name;
 
@@ -42,8 +39,7 @@ is_name(const char *name)
 	return !looks_numeric(label);
 }
 
-char *
-vial_name_normalize(const char *text)
+char *vial_name_normalize(const char *text)
 {
 	gsize length = strlen(text);
 	g_autofree char *name = NULL;
@@ -64,8 +60,7 @@ vial_name_normalize(const char *text)
 	return g_steal_pointer(&ascii);
 }
 
-gboolean
-vial_name_is_below(const char *name, const char *domain)
+gboolean vial_name_is_below(const char *name, const char *domain)
 {
 	gsize name_length = strlen(name);
 	gsize domain_length = strlen(domain);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The stock of slots: prepared ahead, handed out, adopted, removed, swept. Namespaces and links are made and removed on
- * worker threads (milliseconds, and the kernel's big network lock); rules and sockets on the main thread.
+ * worker threads (milliseconds, and the kernel's big network lock); sockets on the main thread.
  *
- *   worker: build ──> main: open (rules, resolver, proxy) ──> prepared ──acquire──> held ──release──> worker: remove
+ *   worker: build (links, rules) ──> main: open (resolver, proxy) ──> prepared ──acquire──> held ──release──> worker: remove
  */
 #include "net/net.h"
 
@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "net/caps.h"
+#include "net/change.h"
 #include "net/netns.h"
 #include "net/rules.h"
 #include "net/slot.h"
@@ -29,15 +30,13 @@
 
 /* ---- references: jobs may come back after the owner has left ---- */
 
-static VialNet *
-net_ref(VialNet *net)
+static VialNet *net_ref(VialNet *net)
 {
 	net->ref_count++;
 	return net;
 }
 
-static void
-net_unref(VialNet *net)
+static void net_unref(VialNet *net)
 {
 	if (--net->ref_count)
 		return;
@@ -56,21 +55,22 @@ typedef struct {
 	VialNet *net;
 	VialWiring wiring;
 	VialNft *nft;
+	char *closing; /* of the host's wall; NULL: it was not open to it */
 } RemoveJob;
 
-static void
-remove_work(gpointer data)
+static void remove_work(gpointer data)
 {
 	RemoveJob *job = data;
 
+	if (job->closing)
+		vial_nft_run(job->net->host_nft, job->closing, NULL);
 	vial_wiring_remove(&job->wiring);
 	vial_nft_free(job->nft);
 }
 
 static void stock_up(VialNet *net);
 
-static void
-remove_done(gpointer data)
+static void remove_done(gpointer data)
 {
 	RemoveJob *job = data;
 
@@ -78,26 +78,27 @@ remove_done(gpointer data)
 	stock_up(job->net);
 	vial_wiring_clear(&job->wiring);
 	net_unref(job->net);
+	g_free(job->closing);
 	g_free(job);
 }
 
-static void
-remove_later(VialNet *net, VialWiring *wiring, VialNft *nft)
+/* Takes all of it over. */
+static void remove_later(VialNet *net, VialWiring *wiring, VialNft *nft, char *closing)
 {
 	RemoveJob *job = g_new0(RemoveJob, 1);
 
 	job->net = net_ref(net);
 	job->wiring = *wiring;
 	job->nft = nft;
+	job->closing = closing;
 	memset(wiring, 0, sizeof(*wiring));
 	net->removing++;
-	vial_worker_run(remove_work, remove_done, job);
+	vial_worker_run_in(VIAL_LANE_WAIT, remove_work, remove_done, job);
 }
 
 /* ---- slots ---- */
 
-static VialNetSlot *
-slot_new(VialNet *net, VialWiring *wiring)
+static VialNetSlot *slot_new(VialNet *net, VialWiring *wiring)
 {
 	VialNetSlot *slot = g_new0(VialNetSlot, 1);
 
@@ -111,12 +112,12 @@ slot_new(VialNet *net, VialWiring *wiring)
 	slot->policy = vial_net_policy_new_disabled();
 	slot->answers = vial_answers_new();
 	slot->events = vial_events_new();
+	g_queue_init(&slot->changes);
 	return slot;
 }
 
 /* Frees our side only; the kernel's stays. The nft handle is the caller's. */
-static VialNft *
-slot_free(VialNetSlot *slot)
+static VialNft *slot_free(VialNetSlot *slot)
 {
 	VialNft *nft = slot->nft;
 
@@ -133,59 +134,105 @@ slot_free(VialNetSlot *slot)
 	return nft;
 }
 
-static void
-slot_discard(VialNetSlot *slot)
+void vial_slot_discard(VialNetSlot *slot)
 {
 	VialNet *net = slot->net;
 	VialWiring wiring = slot->wiring;
+	char *closing = vial_slot_host_rules(slot, slot->host_open, NULL);
 
-	vial_slot_open_host(slot, slot->host_open, FALSE, NULL);
 	memset(&slot->wiring, 0, sizeof(slot->wiring));
-	remove_later(net, &wiring, slot_free(slot));
+	remove_later(net, &wiring, slot_free(slot), closing);
 }
 
-/* A built slot becomes usable: shut by rules first, then our services. */
-static VialNetSlot *
-slot_open(VialNet *net, VialWiring *wiring, GError **error)
-{
-	VialNetSlot *slot = slot_new(net, wiring);
-	VialRuleCaps caps = vial_caps_rules(&net->limits);
-	g_autoptr(GString) skeleton = g_string_new(NULL);
+/* A slot under construction. What the kernel has to do is done by one function, on a worker or, when there is no stock, at once. */
+typedef struct {
+	VialNet *net;
+	VialWiring wiring;
+	int gate_fd;
+	VialNft *nft;
+	guint first_number;
+	guint mtu;
+	guint64 rate;
+	char *rules; /* shut, before anything can be in it */
+	char hash[17];
+	gboolean is_built;
+	GError *error;
+} BuildJob;
 
-	vial_rules_gate(skeleton, &caps);
-	slot->gate_fd = vial_netns_open(slot->wiring.gate_name, error);
-	if (slot->gate_fd >= 0)
-		slot->nft = vial_nft_new(slot->gate_fd, error);
-	if (slot->nft && vial_slot_apply(slot, slot->policy, skeleton->str, error) && vial_slot_open(slot, error))
+static guint take_number(VialNet *net)
+{
+	guint number = net->next_number;
+
+	net->next_number = (net->next_number + 1) % VIAL_SLOT_NUMBERS;
+	return number;
+}
+
+static BuildJob *build_new(VialNet *net)
+{
+	g_autoptr(VialNetPolicy) shut = vial_net_policy_new_disabled();
+	VialRuleCaps caps = vial_caps_rules(&net->limits);
+	GString *rules = g_string_new(NULL);
+	BuildJob *job = g_new0(BuildJob, 1);
+
+	job->net = net_ref(net);
+	job->gate_fd = -1;
+	job->first_number = take_number(net);
+	job->mtu = net->host.mtu;
+	job->rate = vial_caps_bytes_per_second(&net->limits);
+	vial_slot_policy_hash(&net->limits, shut, job->hash);
+	vial_rules_gate(rules, &caps);
+	vial_rules_policy(rules, shut, net->host.addresses, job->hash, NULL);
+	job->rules = g_string_free(rules, FALSE);
+	return job;
+}
+
+static void build_free(BuildJob *job)
+{
+	vial_fd_clear(&job->gate_fd);
+	vial_wiring_clear(&job->wiring);
+	g_clear_error(&job->error);
+	g_free(job->rules);
+	net_unref(job->net);
+	g_free(job);
+}
+
+static void build_work(gpointer data)
+{
+	BuildJob *job = data;
+
+	job->is_built = vial_wiring_build(&job->wiring, job->net->tag, job->net->alias, job->first_number, job->mtu, job->rate, &job->error);
+	if (!job->is_built || (job->gate_fd = vial_netns_open(job->wiring.gate_name, &job->error)) < 0)
+		return;
+	job->nft = vial_nft_new(job->gate_fd, &job->error);
+	if (job->nft)
+		vial_nft_run(job->nft, job->rules, &job->error);
+}
+
+/* A built slot becomes usable: it is shut by rules, now come our services. NULL, and what was built is removed, on failure. */
+static VialNetSlot *slot_open(BuildJob *job, GError **error)
+{
+	VialNetSlot *slot;
+
+	if (!job->is_built) {
+		g_propagate_error(error, g_steal_pointer(&job->error));
+		return NULL;
+	}
+	slot = slot_new(job->net, &job->wiring);
+	slot->gate_fd = vial_fd_steal(&job->gate_fd);
+	slot->nft = g_steal_pointer(&job->nft);
+	slot->host_open = g_array_new(FALSE, FALSE, sizeof(VialAddress));
+	g_strlcpy(slot->policy_hash, job->hash, sizeof slot->policy_hash);
+	if (job->error)
+		g_propagate_error(error, g_steal_pointer(&job->error));
+	else if (vial_slot_open(slot, error))
 		return slot;
-	slot_discard(slot);
+	vial_slot_discard(slot);
 	return NULL;
 }
 
 /* ---- preparing ahead ---- */
 
-typedef struct {
-	VialNet *net;
-	VialWiring wiring;
-	guint first_number;
-	guint mtu;
-	guint64 rate;
-	gboolean is_built;
-	GError *error;
-} BuildJob;
-
-static void
-build_work(gpointer data)
-{
-	BuildJob *job = data;
-
-	job->is_built =
-		vial_wiring_build(&job->wiring, job->net->tag, job->net->alias, job->first_number, job->mtu, job->rate,
-	                          &job->error);
-}
-
-static gboolean
-on_retry(gpointer data)
+static gboolean on_retry(gpointer data)
 {
 	VialNet *net = data;
 
@@ -194,63 +241,43 @@ on_retry(gpointer data)
 	return G_SOURCE_REMOVE;
 }
 
-static void
-build_done(gpointer data)
+static void build_done(gpointer data)
 {
 	BuildJob *job = data;
 	VialNet *net = job->net;
+	g_autoptr(GError) error = NULL;
 	VialNetSlot *slot = NULL;
 
 	net->preparing--;
-	if (job->is_built && net->is_closed)
-		remove_later(net, &job->wiring, NULL);
+	if (!net->is_closed)
+		slot = slot_open(job, &error);
 	else if (job->is_built)
-		slot = slot_open(net, &job->wiring, &job->error);
+		remove_later(net, &job->wiring, g_steal_pointer(&job->nft), NULL);
 	if (slot)
 		g_queue_push_tail(&net->prepared, slot);
-	if (job->error) {
-		vial_log_warning("net", "a network slot could not be prepared", "error", job->error->message);
+	if (error) {
+		vial_log_warning("net", "a network slot could not be prepared", "error", error->message);
 		if (!net->retry_timer && !net->is_closed)
 			net->retry_timer = g_timeout_add(RETRY_MS, on_retry, net);
 	} else {
 		stock_up(net);
 	}
-	g_clear_error(&job->error);
-	vial_wiring_clear(&job->wiring);
-	net_unref(net);
-	g_free(job);
+	build_free(job);
 }
 
-static guint
-take_number(VialNet *net)
-{
-	guint number = net->next_number;
-
-	net->next_number = (net->next_number + 1) % VIAL_SLOT_NUMBERS;
-	return number;
-}
-
-static void
-stock_up(VialNet *net)
+static void stock_up(VialNet *net)
 {
 	while (net->is_started && !net->is_closed && net->preparing < PREPARING_AT_ONCE &&
 	       net->prepared.length + net->preparing < net->prepared_wanted &&
 	       g_hash_table_size(net->held) + net->prepared.length + net->preparing < net->max_slots) {
-		BuildJob *job = g_new0(BuildJob, 1);
-
-		job->net = net_ref(net);
-		job->first_number = take_number(net);
-		job->mtu = net->host.mtu;
-		job->rate = vial_caps_bytes_per_second(&net->limits);
 		net->preparing++;
-		vial_worker_run(build_work, build_done, job);
+		vial_worker_run_in(VIAL_LANE_BOOT, build_work, build_done, build_new(net));
 	}
 }
 
 /* ---- the public side ---- */
 
-static char *
-tag_of(const char *data_dir)
+static char *tag_of(const char *data_dir)
 {
 	guint8 digest[VIAL_SHA256_BYTES];
 
@@ -258,8 +285,7 @@ tag_of(const char *data_dir)
 	return vial_hex_encode(digest, 4);
 }
 
-static gboolean
-raise_host_wall(VialNet *net, const guint16 *sealed_ports, GError **error)
+static gboolean raise_host_wall(VialNet *net, const guint16 *sealed_ports, GError **error)
 {
 	g_autoptr(GString) commands = g_string_new(NULL);
 
@@ -270,8 +296,7 @@ raise_host_wall(VialNet *net, const guint16 *sealed_ports, GError **error)
 	return vial_nft_run(net->host_nft, commands->str, error);
 }
 
-VialNet *
-vial_net_new(const VialNetConfig *config, GError **error)
+VialNet *vial_net_new(const VialNetConfig *config, GError **error)
 {
 	static const VialNetLimits defaults = {
 		.rate_mbit = VIAL_NET_DEFAULT_RATE_MBIT,
@@ -305,8 +330,7 @@ vial_net_new(const VialNetConfig *config, GError **error)
 	return net;
 }
 
-static gboolean
-is_held(VialNet *net, guint number)
+static gboolean is_held(VialNet *net, guint number)
 {
 	GHashTableIter iter;
 	gpointer key;
@@ -318,20 +342,19 @@ is_held(VialNet *net, guint number)
 	return FALSE;
 }
 
-void
-vial_net_start(VialNet *net)
+void vial_net_start(VialNet *net, gboolean may_sweep)
 {
 	g_autoptr(GArray) numbers = vial_wiring_list(net->tag);
 	guint swept = 0;
 
-	for (guint i = 0; i < numbers->len; i++) {
+	for (guint i = 0; may_sweep && i < numbers->len; i++) {
 		guint number = g_array_index(numbers, guint, i);
-		VialWiring wiring = {0};
+		VialWiring wiring = { 0 };
 
 		if (is_held(net, number))
 			continue;
 		vial_wiring_name(&wiring, net->tag, number);
-		remove_later(net, &wiring, NULL);
+		remove_later(net, &wiring, NULL, NULL);
 		swept++;
 	}
 	if (swept) {
@@ -343,30 +366,38 @@ vial_net_start(VialNet *net)
 	stock_up(net);
 }
 
-void
-vial_net_free(VialNet *net)
+void vial_net_close(VialNet *net)
 {
-	GHashTableIter iter;
-	gpointer key;
 	VialNetSlot *slot;
 
-	if (!net)
-		return;
 	net->is_closed = TRUE;
 	g_clear_handle_id(&net->retry_timer, g_source_remove);
 	while ((slot = g_queue_pop_head(&net->prepared)))
-		slot_discard(slot);
+		vial_slot_discard(slot);
+}
+
+void vial_net_free(VialNet *net)
+{
+	GHashTableIter iter;
+	gpointer key;
+
+	if (!net)
+		return;
+	vial_net_close(net);
 	g_hash_table_iter_init(&iter, net->held);
 	while (g_hash_table_iter_next(&iter, &key, NULL)) {
 		g_hash_table_iter_steal(&iter);
-		vial_nft_free(slot_free(key));
+		/* One in the middle of a change (the workers have been waited for, so it is stuck) is left as it is. */
+		if (((VialNetSlot *)key)->is_changing)
+			net_ref(net);
+		else
+			vial_nft_free(slot_free(key));
 	}
 	net_unref(net);
 }
 
 /* While there is stock the sandbox that was just asked for comes first: building slots takes its share of the cores. */
-static void
-stock_up_soon(VialNet *net)
+static void stock_up_soon(VialNet *net)
 {
 	if (net->prepared.length < net->prepared_wanted / 2)
 		stock_up(net);
@@ -374,27 +405,29 @@ stock_up_soon(VialNet *net)
 		net->retry_timer = g_timeout_add(RESTOCK_MS, on_retry, net);
 }
 
-static VialNetSlot *
-take_prepared(VialNet *net, GError **error)
+static VialNetSlot *take_prepared(VialNet *net, GError **error)
 {
 	VialNetSlot *slot = g_queue_pop_head(&net->prepared);
-	VialWiring wiring = {0};
+	BuildJob *job;
 
 	if (slot)
 		return slot;
+	if (net->is_closed) {
+		vial_fail(error, VIAL_ERROR_UNAVAILABLE, "this Vial is shutting down");
+		return NULL;
+	}
 	if (g_hash_table_size(net->held) + net->preparing >= net->max_slots) {
 		vial_fail(error, VIAL_ERROR_QUOTA, "all %u network slots are in use", net->max_slots);
 		return NULL;
 	}
-	if (!vial_wiring_build(&wiring, net->tag, net->alias, take_number(net), net->host.mtu, vial_caps_bytes_per_second(&net->limits),
-	                       error))
-		return NULL;
-	return slot_open(net, &wiring, error);
+	job = build_new(net);
+	build_work(job);
+	slot = slot_open(job, error);
+	build_free(job);
+	return slot;
 }
 
-VialNetSlot *
-vial_net_slot_acquire(VialNet *net, const char *label, const VialNetPolicy *policy, const VialNetLimits *limits,
-                      GError **error)
+VialNetSlot *vial_net_slot_acquire(VialNet *net, const char *label, const VialNetPolicy *policy, const VialNetLimits *limits, GError **error)
 {
 	VialNetSlot *slot = take_prepared(net, error);
 
@@ -402,10 +435,10 @@ vial_net_slot_acquire(VialNet *net, const char *label, const VialNetPolicy *poli
 		return NULL;
 	slot->label = g_strdup(label);
 	slot->base_limits = vial_caps_resolve(limits, &net->limits);
-	/* Nothing is in the slot yet: there are no connections to sift. */
+	/* Nothing is in the slot yet: there are no connections to prune. */
 	if (!vial_slot_set_limits(slot, policy ? vial_caps_narrow(&policy->limits, &slot->base_limits) : slot->base_limits, error) ||
 	    (policy && policy->mode != VIAL_NET_DISABLED && !vial_slot_apply(slot, policy, NULL, error))) {
-		slot_discard(slot);
+		vial_slot_discard(slot);
 		return NULL;
 	}
 	g_hash_table_add(net->held, slot);
@@ -413,13 +446,12 @@ vial_net_slot_acquire(VialNet *net, const char *label, const VialNetPolicy *poli
 	return slot;
 }
 
-static gboolean
-has_rules_of(VialNetSlot *slot, const VialNetPolicy *policy)
+static gboolean has_rules_of(VialNetSlot *slot, const VialNetPolicy *policy)
 {
 	char hash[17];
 	g_autofree char *command = NULL;
 
-	vial_slot_policy_hash(slot, policy, hash);
+	vial_slot_policy_hash(&slot->limits, policy, hash);
 	command = g_strdup_printf("list chain inet vial policy_%s", hash);
 	if (!vial_nft_test(slot->nft, command))
 		return FALSE;
@@ -427,8 +459,7 @@ has_rules_of(VialNetSlot *slot, const VialNetPolicy *policy)
 	return TRUE;
 }
 
-static gboolean
-adopt_rules(VialNetSlot *slot, const VialNetPolicy *policy, GError **error)
+static gboolean adopt_rules(VialNetSlot *slot, const VialNetPolicy *policy, GError **error)
 {
 	VialRuleCaps caps = vial_caps_rules(&slot->limits);
 	g_autoptr(GString) skeleton = g_string_new(NULL);
@@ -441,16 +472,15 @@ adopt_rules(VialNetSlot *slot, const VialNetPolicy *policy, GError **error)
 	}
 	/* Another policy, other limits or another version's rules: all anew, then the connections that do not fit it end. */
 	vial_rules_gate(skeleton, &caps);
-	return vial_wiring_set_rate(slot->gate_fd, vial_caps_bytes_per_second(&slot->limits), error) && vial_slot_apply(slot, policy, skeleton->str, error) && vial_slot_open(slot, error) &&
-	       vial_slot_sift(slot, error);
+	return vial_wiring_set_rate(slot->gate_fd, vial_caps_bytes_per_second(&slot->limits), error) &&
+	       vial_slot_apply(slot, policy, skeleton->str, error) && vial_slot_open(slot, error) && vial_slot_prune_connections(slot, error);
 }
 
-VialNetSlot *
-vial_net_slot_adopt(VialNet *net, const char *name, const char *label, const VialNetPolicy *policy,
-                    const VialNetLimits *limits, GError **error)
+VialNetSlot *vial_net_slot_adopt(VialNet *net, const char *name, const char *label, const VialNetPolicy *policy, const VialNetLimits *limits,
+                                 GError **error)
 {
 	g_autoptr(VialNetPolicy) wanted = policy ? vial_net_policy_ref(policy) : vial_net_policy_new_disabled();
-	VialWiring wiring = {0};
+	VialWiring wiring = { 0 };
 	VialNetSlot *slot;
 
 	if (!vial_wiring_parse(&wiring, net->tag, name)) {
@@ -473,8 +503,7 @@ vial_net_slot_adopt(VialNet *net, const char *name, const char *label, const Via
 	return slot;
 }
 
-static void
-counters_add(VialNetCounters *sum, const VialNetCounters *one)
+static void counters_add(VialNetCounters *sum, const VialNetCounters *one)
 {
 	sum->connections_allowed += one->connections_allowed;
 	sum->connections_denied += one->connections_denied;
@@ -485,8 +514,7 @@ counters_add(VialNetCounters *sum, const VialNetCounters *one)
 	sum->proxied += one->proxied;
 }
 
-void
-vial_net_slot_release(VialNetSlot *slot)
+void vial_net_slot_release(VialNetSlot *slot)
 {
 	VialNetCounters last;
 
@@ -496,23 +524,22 @@ vial_net_slot_release(VialNetSlot *slot)
 	last.proxied = 0;
 	counters_add(&slot->net->past, &last);
 	g_hash_table_remove(slot->net->held, slot);
-	slot_discard(slot);
+	vial_slot_close(slot);
+	if (vial_net_changes_stop(slot))
+		vial_slot_discard(slot);
 }
 
-const char *
-vial_net_slot_name(const VialNetSlot *slot)
+const char *vial_net_slot_name(const VialNetSlot *slot)
 {
 	return slot->wiring.name;
 }
 
-const char *
-vial_net_slot_netns_path(const VialNetSlot *slot)
+const char *vial_net_slot_netns_path(const VialNetSlot *slot)
 {
 	return slot->netns_path;
 }
 
-int
-vial_net_slot_open_tap(VialNetSlot *slot, GError **error)
+int vial_net_slot_open_tap(VialNetSlot *slot, GError **error)
 {
 	VialRuleCaps caps = vial_caps_rules(&slot->limits);
 	g_autoptr(GString) commands = g_string_new(NULL);
@@ -529,8 +556,7 @@ vial_net_slot_open_tap(VialNetSlot *slot, GError **error)
 	return vial_fd_steal(&fd);
 }
 
-void
-vial_net_stats(VialNet *net, VialNetStats *out)
+void vial_net_stats(VialNet *net, VialNetStats *out)
 {
 	GHashTableIter iter;
 	gpointer key;

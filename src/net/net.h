@@ -13,7 +13,8 @@
  * nobody adopted, starts preparing) → acquire / set_policy / release → vial_net_free() (leaves every held slot and its
  * rules in the kernel, so that sandboxes outlive viald).
  *
- * Main thread only. Nothing here blocks on the network or on another process; set_policy and acquire make netlink calls.
+ * Main thread only. Nothing here blocks on the network or on another process. What a slot needs of the kernel while it is in use is done on
+ * VIAL_LANE_NET; acquire makes netlink calls when no slot is prepared.
  */
 #pragma once
 
@@ -61,8 +62,10 @@ typedef struct {
 
 /* Needs root (CAP_NET_ADMIN, CAP_SYS_ADMIN). Puts the host's own rules in place before it returns. */
 VialNet *vial_net_new(const VialNetConfig *config, GError **error);
-/* Once, after all adoptions: removes the slots of a dead predecessor that were not adopted and starts preparing ahead. */
-void vial_net_start(VialNet *net);
+/* Once, after all adoptions: removes the slots of a dead predecessor that were not adopted, if it may, and starts preparing ahead. */
+void vial_net_start(VialNet *net, gboolean may_sweep);
+/* Before vial_net_free(): acquire fails from now on, what is prepared is removed, what is held stays and can still be released. */
+void vial_net_close(VialNet *net);
 /* Held slots stay in the kernel with their rules; free ones are removed. Accepts NULL. */
 void vial_net_free(VialNet *net);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(VialNet, vial_net_free)
@@ -73,15 +76,14 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(VialNet, vial_net_free)
  * A restore, a wake and a fork take a fresh slot too: connections the guest's memory remembers are unknown to it and are
  * reset. Borrowed by the caller until vial_net_slot_release().
  */
-VialNetSlot *vial_net_slot_acquire(VialNet *net, const char *label, const VialNetPolicy *policy,
-                                   const VialNetLimits *limits, GError **error);
+VialNetSlot *vial_net_slot_acquire(VialNet *net, const char *label, const VialNetPolicy *policy, const VialNetLimits *limits, GError **error);
 /*
  * After a restart of viald: takes back the slot of that name with the policy it should have. Connections that go through
  * the kernel only (address rules) go on; those through the proxy ended with the old viald. If the rules in the kernel are
  * not this policy's, they are replaced. VIAL_ERROR_NOT_FOUND when the namespaces are gone.
  */
-VialNetSlot *vial_net_slot_adopt(VialNet *net, const char *name, const char *label, const VialNetPolicy *policy,
-                                 const VialNetLimits *limits, GError **error);
+VialNetSlot *vial_net_slot_adopt(VialNet *net, const char *name, const char *label, const VialNetPolicy *policy, const VialNetLimits *limits,
+                                 GError **error);
 /* Removes it, in the background. The sandbox's processes should be gone. Accepts NULL. */
 void vial_net_slot_release(VialNetSlot *slot);
 
@@ -95,11 +97,16 @@ const char *vial_net_slot_netns_path(const VialNetSlot *slot);
  */
 int vial_net_slot_open_tap(VialNetSlot *slot, GError **error);
 
+/* `error` is borrowed; NULL: it is so. */
+typedef void (*VialNetDone)(const GError *error, gpointer data);
 /*
- * Replaces the whole policy in one kernel transaction, then ends the connections that it no longer allows; those still
- * allowed go on. Its limits are in force before it is. On error the old policy stays in force.
+ * Replaces the whole policy in one kernel transaction, then ends the connections that it no longer allows; those still allowed go on. Its limits are
+ * in force before it is. `done`, from the loop, when all that is so; on error the old policy stays in force. Changes of one slot keep their order.
  */
-gboolean vial_net_slot_set_policy(VialNetSlot *slot, const VialNetPolicy *policy, GError **error);
+void vial_net_slot_set_policy(VialNetSlot *slot, const VialNetPolicy *policy, VialNetDone done, gpointer data);
+/* It is in force, and nothing else is on its way. Limits do not matter where nothing gets through. */
+gboolean vial_net_slot_has_policy(const VialNetSlot *slot, const VialNetPolicy *policy);
+/* The one in force: a change that is under way does not show yet. */
 const VialNetPolicy *vial_net_slot_policy(const VialNetSlot *slot);
 
 /*
@@ -120,7 +127,7 @@ typedef struct {
 	guint64 connections_denied;
 	guint64 dns_allowed;
 	guint64 dns_denied;
-	guint64 bytes_in;  /* towards the guest */
+	guint64 bytes_in; /* towards the guest */
 	guint64 bytes_out;
 	guint proxied; /* open now, through the proxy */
 } VialNetCounters;

@@ -27,8 +27,7 @@ struct VialNetlink {
 	guint32 port;
 };
 
-VialNetlink *
-vial_netlink_open(int ns_fd, GError **error)
+VialNetlink *vial_netlink_open(int ns_fd, GError **error)
 {
 	g_autoptr(VialNetlink) netlink = g_new0(VialNetlink, 1);
 	gboolean is_bound = FALSE;
@@ -47,8 +46,7 @@ vial_netlink_open(int ns_fd, GError **error)
 	return g_steal_pointer(&netlink);
 }
 
-void
-vial_netlink_close(VialNetlink *netlink)
+void vial_netlink_close(VialNetlink *netlink)
 {
 	if (!netlink)
 		return;
@@ -57,8 +55,7 @@ vial_netlink_close(VialNetlink *netlink)
 	g_free(netlink);
 }
 
-static bool
-is_last(const char *buffer, ssize_t size)
+static bool is_last(const char *buffer, ssize_t size)
 {
 	const struct nlmsghdr *message = (const struct nlmsghdr *)buffer;
 	int left = (int)size;
@@ -70,16 +67,14 @@ is_last(const char *buffer, ssize_t size)
 }
 
 /* The kernel says in the middle of a list that it changed meanwhile; the rest of that list must be read before the next question. */
-static void
-drain(VialNetlink *netlink, char *buffer, ssize_t size)
+static void drain(VialNetlink *netlink, char *buffer, ssize_t size)
 {
 	while (size >= 0 && !is_last(buffer, size))
 		size = mnl_socket_recvfrom(netlink->socket, buffer, BUFFER_BYTES);
 }
 
 /* Sends one request and hands every answer to `each`; 0 or an errno. */
-static int
-talk(VialNetlink *netlink, struct nlmsghdr *request, mnl_cb_t each, gpointer data)
+static int talk(VialNetlink *netlink, struct nlmsghdr *request, mnl_cb_t each, gpointer data)
 {
 	g_autofree char *buffer = g_malloc(BUFFER_BYTES);
 	int rc = MNL_CB_OK;
@@ -103,21 +98,18 @@ talk(VialNetlink *netlink, struct nlmsghdr *request, mnl_cb_t each, gpointer dat
 	return rc < 0 ? errno : 0;
 }
 
-static gboolean
-command(VialNetlink *netlink, struct nlmsghdr *request, const char *what, GError **error)
+static gboolean command(VialNetlink *netlink, struct nlmsghdr *request, const char *what, GError **error)
 {
 	int problem;
 
 	request->nlmsg_flags |= NLM_F_REQUEST | NLM_F_ACK;
 	problem = talk(netlink, request, NULL, NULL);
 	if (problem)
-		return vial_fail(error, problem == EEXIST ? VIAL_ERROR_CONFLICT : VIAL_ERROR_INTERNAL, "cannot %s: %s", what,
-		                 g_strerror(problem));
+		return vial_fail(error, problem == EEXIST ? VIAL_ERROR_CONFLICT : VIAL_ERROR_INTERNAL, "cannot %s: %s", what, g_strerror(problem));
 	return TRUE;
 }
 
-static struct nlmsghdr *
-start(char *buffer, guint16 type, guint16 flags)
+static struct nlmsghdr *start(char *buffer, guint16 type, guint16 flags)
 {
 	struct nlmsghdr *request = mnl_nlmsg_put_header(buffer);
 
@@ -126,8 +118,7 @@ start(char *buffer, guint16 type, guint16 flags)
 	return request;
 }
 
-static struct ifinfomsg *
-put_link(struct nlmsghdr *request, int index)
+static struct ifinfomsg *put_link(struct nlmsghdr *request, int index)
 {
 	struct ifinfomsg *link = mnl_nlmsg_put_extra_header(request, sizeof(*link));
 
@@ -136,8 +127,7 @@ put_link(struct nlmsghdr *request, int index)
 	return link;
 }
 
-static void
-put_mac(struct nlmsghdr *request, guint16 attribute, const char *text)
+static void put_mac(struct nlmsghdr *request, guint16 attribute, const char *text)
 {
 	unsigned mac[6];
 	guint8 bytes[6];
@@ -149,8 +139,7 @@ put_mac(struct nlmsghdr *request, guint16 attribute, const char *text)
 	mnl_attr_put(request, attribute, sizeof(bytes), bytes);
 }
 
-gboolean
-vial_netlink_add_veth(VialNetlink *netlink, const VialVeth *veth, GError **error)
+gboolean vial_netlink_add_veth(VialNetlink *netlink, const VialVeth *veth, GError **error)
 {
 	char buffer[REQUEST_BYTES];
 	struct nlmsghdr *request = start(buffer, RTM_NEWLINK, NLM_F_CREATE | NLM_F_EXCL);
@@ -175,8 +164,7 @@ vial_netlink_add_veth(VialNetlink *netlink, const VialVeth *veth, GError **error
 	return command(netlink, request, "make a veth pair", error);
 }
 
-static int
-index_from_answer(const struct nlmsghdr *answer, void *data)
+static int index_from_answer(const struct nlmsghdr *answer, void *data)
 {
 	const struct ifinfomsg *link = mnl_nlmsg_get_payload(answer);
 
@@ -184,8 +172,7 @@ index_from_answer(const struct nlmsghdr *answer, void *data)
 	return MNL_CB_OK;
 }
 
-int
-vial_netlink_index(VialNetlink *netlink, const char *name)
+int vial_netlink_index(VialNetlink *netlink, const char *name)
 {
 	char buffer[REQUEST_BYTES];
 	struct nlmsghdr *request = start(buffer, RTM_GETLINK, NLM_F_REQUEST | NLM_F_ACK);
@@ -196,8 +183,7 @@ vial_netlink_index(VialNetlink *netlink, const char *name)
 	return talk(netlink, request, index_from_answer, &index) == 0 ? index : 0;
 }
 
-gboolean
-vial_netlink_set_up(VialNetlink *netlink, int index, const char *mac, const char *alias, GError **error)
+gboolean vial_netlink_set_up(VialNetlink *netlink, int index, const char *mac, const char *alias, GError **error)
 {
 	char buffer[REQUEST_BYTES];
 	struct nlmsghdr *request = start(buffer, RTM_NEWLINK, 0);
@@ -212,8 +198,7 @@ vial_netlink_set_up(VialNetlink *netlink, int index, const char *mac, const char
 	return command(netlink, request, "bring an interface up", error);
 }
 
-gboolean
-vial_netlink_delete(VialNetlink *netlink, int index, GError **error)
+gboolean vial_netlink_delete(VialNetlink *netlink, int index, GError **error)
 {
 	char buffer[REQUEST_BYTES];
 	struct nlmsghdr *request = start(buffer, RTM_DELLINK, 0);
@@ -222,14 +207,12 @@ vial_netlink_delete(VialNetlink *netlink, int index, GError **error)
 	return command(netlink, request, "remove an interface", error);
 }
 
-static gsize
-address_bytes(const VialAddress *address)
+static gsize address_bytes(const VialAddress *address)
 {
 	return address->family == AF_INET ? 4 : 16;
 }
 
-static VialAddress
-parse(const char *text)
+static VialAddress parse(const char *text)
 {
 	VialAddress address;
 	gboolean is_address = vial_address_parse(text, &address);
@@ -238,8 +221,7 @@ parse(const char *text)
 	return address;
 }
 
-gboolean
-vial_netlink_add_address(VialNetlink *netlink, int index, const char *text, int prefix, GError **error)
+gboolean vial_netlink_add_address(VialNetlink *netlink, int index, const char *text, int prefix, GError **error)
 {
 	char buffer[REQUEST_BYTES];
 	struct nlmsghdr *request = start(buffer, RTM_NEWADDR, NLM_F_CREATE | NLM_F_EXCL);
@@ -256,8 +238,7 @@ vial_netlink_add_address(VialNetlink *netlink, int index, const char *text, int 
 	return command(netlink, request, "add an address", error);
 }
 
-gboolean
-vial_netlink_add_default_route(VialNetlink *netlink, int index, const char *gateway, GError **error)
+gboolean vial_netlink_add_default_route(VialNetlink *netlink, int index, const char *gateway, GError **error)
 {
 	char buffer[REQUEST_BYTES];
 	struct nlmsghdr *request = start(buffer, RTM_NEWROUTE, NLM_F_CREATE | NLM_F_EXCL);
@@ -274,8 +255,7 @@ vial_netlink_add_default_route(VialNetlink *netlink, int index, const char *gate
 	return command(netlink, request, "add a default route", error);
 }
 
-gboolean
-vial_netlink_add_neighbour(VialNetlink *netlink, int index, const char *text, const char *mac, GError **error)
+gboolean vial_netlink_add_neighbour(VialNetlink *netlink, int index, const char *text, const char *mac, GError **error)
 {
 	char buffer[REQUEST_BYTES];
 	struct nlmsghdr *request = start(buffer, RTM_NEWNEIGH, NLM_F_CREATE | NLM_F_REPLACE);
@@ -295,16 +275,14 @@ vial_netlink_add_neighbour(VialNetlink *netlink, int index, const char *text, co
  * tc(8) computes for old ones. The burst holds one full GSO packet and ten milliseconds at the rate; the queue another
  * fifty, after which packets are dropped and TCP slows down.
  */
-gboolean
-vial_netlink_set_rate(VialNetlink *netlink, int index, guint64 bytes_per_second, GError **error)
+gboolean vial_netlink_set_rate(VialNetlink *netlink, int index, guint64 bytes_per_second, GError **error)
 {
 	char buffer[REQUEST_BYTES];
-	struct nlmsghdr *request = start(buffer, bytes_per_second ? RTM_NEWQDISC : RTM_DELQDISC,
-	                                 bytes_per_second ? NLM_F_CREATE | NLM_F_REPLACE : 0);
+	struct nlmsghdr *request = start(buffer, bytes_per_second ? RTM_NEWQDISC : RTM_DELQDISC, bytes_per_second ? NLM_F_CREATE | NLM_F_REPLACE : 0);
 	struct tcmsg *message = mnl_nlmsg_put_extra_header(request, sizeof(*message));
 	guint32 burst = (guint32)MIN(MAX(bytes_per_second / 100, 128 * 1024), 64 * 1024 * 1024);
 	struct tc_tbf_qopt options = {
-		.rate = {.linklayer = TC_LINKLAYER_ETHERNET, .rate = (guint32)MIN(bytes_per_second, G_MAXUINT32)},
+		.rate = { .linklayer = TC_LINKLAYER_ETHERNET, .rate = (guint32)MIN(bytes_per_second, G_MAXUINT32) },
 		.limit = (guint32)MIN(burst + bytes_per_second / 20, G_MAXUINT32),
 	};
 	struct nlattr *nest;
@@ -332,14 +310,12 @@ typedef struct {
 	gboolean is_known;
 } Traffic;
 
-static int
-traffic_from_answer(const struct nlmsghdr *answer, void *data)
+static int traffic_from_answer(const struct nlmsghdr *answer, void *data)
 {
 	Traffic *traffic = data;
 	struct nlattr *attribute;
 
-	mnl_attr_for_each(attribute, answer, sizeof(struct ifinfomsg))
-	{
+	mnl_attr_for_each (attribute, answer, sizeof(struct ifinfomsg)) {
 		struct rtnl_link_stats64 stats;
 
 		if (mnl_attr_get_type(attribute) != IFLA_STATS64)
@@ -353,12 +329,11 @@ traffic_from_answer(const struct nlmsghdr *answer, void *data)
 	return MNL_CB_OK;
 }
 
-gboolean
-vial_netlink_traffic(VialNetlink *netlink, int index, guint64 *out_received, guint64 *out_sent)
+gboolean vial_netlink_traffic(VialNetlink *netlink, int index, guint64 *out_received, guint64 *out_sent)
 {
 	char buffer[REQUEST_BYTES];
 	struct nlmsghdr *request = start(buffer, RTM_GETLINK, NLM_F_REQUEST | NLM_F_ACK);
-	Traffic traffic = {0};
+	Traffic traffic = { 0 };
 
 	put_link(request, index);
 	if (talk(netlink, request, traffic_from_answer, &traffic) != 0 || !traffic.is_known)
@@ -377,8 +352,7 @@ typedef struct {
 	gpointer data;
 } Each;
 
-static int
-each_link(const struct nlmsghdr *answer, void *data)
+static int each_link(const struct nlmsghdr *answer, void *data)
 {
 	const struct ifinfomsg *link = mnl_nlmsg_get_payload(answer);
 	const Each *each = data;
@@ -387,8 +361,7 @@ each_link(const struct nlmsghdr *answer, void *data)
 	guint mtu = 0;
 	struct nlattr *attribute;
 
-	mnl_attr_for_each(attribute, answer, sizeof(*link))
-	{
+	mnl_attr_for_each (attribute, answer, sizeof(*link)) {
 		if (mnl_attr_get_type(attribute) == IFLA_IFNAME)
 			name = mnl_attr_get_str(attribute);
 		else if (mnl_attr_get_type(attribute) == IFLA_IFALIAS)
@@ -401,8 +374,7 @@ each_link(const struct nlmsghdr *answer, void *data)
 	return MNL_CB_OK;
 }
 
-static int
-each_address(const struct nlmsghdr *answer, void *data)
+static int each_address(const struct nlmsghdr *answer, void *data)
 {
 	const struct ifaddrmsg *message = mnl_nlmsg_get_payload(answer);
 	const Each *each = data;
@@ -411,8 +383,7 @@ each_address(const struct nlmsghdr *answer, void *data)
 	struct nlattr *attribute;
 	VialAddress address;
 
-	mnl_attr_for_each(attribute, answer, sizeof(*message))
-	{
+	mnl_attr_for_each (attribute, answer, sizeof(*message)) {
 		if (mnl_attr_get_type(attribute) == IFA_LOCAL)
 			local = mnl_attr_get_payload(attribute);
 		else if (mnl_attr_get_type(attribute) == IFA_ADDRESS)
@@ -427,8 +398,7 @@ each_address(const struct nlmsghdr *answer, void *data)
 	return MNL_CB_OK;
 }
 
-static int
-each_route(const struct nlmsghdr *answer, void *data)
+static int each_route(const struct nlmsghdr *answer, void *data)
 {
 	const struct rtmsg *route = mnl_nlmsg_get_payload(answer);
 	const Each *each = data;
@@ -436,16 +406,14 @@ each_route(const struct nlmsghdr *answer, void *data)
 
 	if (route->rtm_dst_len != 0 || route->rtm_table != RT_TABLE_MAIN || route->rtm_type != RTN_UNICAST)
 		return MNL_CB_OK;
-	mnl_attr_for_each(attribute, answer, sizeof(*route))
-	{
+	mnl_attr_for_each (attribute, answer, sizeof(*route)) {
 		if (mnl_attr_get_type(attribute) == RTA_OIF)
 			each->route(route->rtm_family, (int)mnl_attr_get_u32(attribute), each->data);
 	}
 	return MNL_CB_OK;
 }
 
-static gboolean
-dump(VialNetlink *netlink, guint16 type, guint8 family, mnl_cb_t func, Each *each, GError **error)
+static gboolean dump(VialNetlink *netlink, guint16 type, guint8 family, mnl_cb_t func, Each *each, GError **error)
 {
 	char buffer[REQUEST_BYTES];
 	struct nlmsghdr *request = start(buffer, type, NLM_F_REQUEST | NLM_F_DUMP);
@@ -464,27 +432,23 @@ dump(VialNetlink *netlink, guint16 type, guint8 family, mnl_cb_t func, Each *eac
 	return TRUE;
 }
 
-gboolean
-vial_netlink_each_link(VialNetlink *netlink, VialLinkFunc func, gpointer data, GError **error)
+gboolean vial_netlink_each_link(VialNetlink *netlink, VialLinkFunc func, gpointer data, GError **error)
 {
-	Each each = {.link = func, .data = data};
+	Each each = { .link = func, .data = data };
 
 	return dump(netlink, RTM_GETLINK, AF_UNSPEC, each_link, &each, error);
 }
 
-gboolean
-vial_netlink_each_address(VialNetlink *netlink, VialAddressFunc func, gpointer data, GError **error)
+gboolean vial_netlink_each_address(VialNetlink *netlink, VialAddressFunc func, gpointer data, GError **error)
 {
-	Each each = {.address = func, .data = data};
+	Each each = { .address = func, .data = data };
 
 	return dump(netlink, RTM_GETADDR, AF_UNSPEC, each_address, &each, error);
 }
 
-gboolean
-vial_netlink_each_default_route(VialNetlink *netlink, VialRouteFunc func, gpointer data, GError **error)
+gboolean vial_netlink_each_default_route(VialNetlink *netlink, VialRouteFunc func, gpointer data, GError **error)
 {
-	Each each = {.route = func, .data = data};
+	Each each = { .route = func, .data = data };
 
-	return dump(netlink, RTM_GETROUTE, AF_INET, each_route, &each, error) &&
-	       dump(netlink, RTM_GETROUTE, AF_INET6, each_route, &each, error);
+	return dump(netlink, RTM_GETROUTE, AF_INET, each_route, &each, error) && dump(netlink, RTM_GETROUTE, AF_INET6, each_route, &each, error);
 }

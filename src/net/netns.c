@@ -15,8 +15,7 @@
 static int home_fd = -1;
 
 /* What ip(8) does: the directory is a shared mount, so that a name removed here goes away in every mount namespace. */
-static gboolean
-share_directory(GError **error)
+static gboolean share_directory(GError **error)
 {
 	if (mkdir(VIAL_NETNS_DIR, 0755) < 0 && errno != EEXIST)
 		return vial_fail(error, VIAL_ERROR_INTERNAL, "cannot make %s: %s", VIAL_NETNS_DIR, g_strerror(errno));
@@ -28,8 +27,7 @@ share_directory(GError **error)
 	return TRUE;
 }
 
-gboolean
-vial_netns_init(GError **error)
+gboolean vial_netns_init(GError **error)
 {
 	if (home_fd < 0)
 		home_fd = open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC);
@@ -38,20 +36,17 @@ vial_netns_init(GError **error)
 	return share_directory(error);
 }
 
-int
-vial_netns_home(void)
+int vial_netns_home(void)
 {
 	return home_fd;
 }
 
-static char *
-path_of(const char *name)
+static char *path_of(const char *name)
 {
 	return g_build_filename(VIAL_NETNS_DIR, name, NULL);
 }
 
-int
-vial_netns_create(const char *name, GError **error)
+int vial_netns_create(const char *name, GError **error)
 {
 	g_autofree char *path = path_of(name);
 	vial_autofd int file = open(path, O_RDONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0);
@@ -59,8 +54,7 @@ vial_netns_create(const char *name, GError **error)
 	int saved;
 
 	if (file < 0) {
-		vial_fail(error, errno == EEXIST ? VIAL_ERROR_CONFLICT : VIAL_ERROR_INTERNAL, "cannot make %s: %s", path,
-		          g_strerror(errno));
+		vial_fail(error, errno == EEXIST ? VIAL_ERROR_CONFLICT : VIAL_ERROR_INTERNAL, "cannot make %s: %s", path, g_strerror(errno));
 		return -1;
 	}
 	if (unshare(CLONE_NEWNET) < 0) {
@@ -79,22 +73,19 @@ vial_netns_create(const char *name, GError **error)
 	return ns_fd;
 }
 
-int
-vial_netns_open(const char *name, GError **error)
+int vial_netns_open(const char *name, GError **error)
 {
 	g_autofree char *path = path_of(name);
 	vial_autofd int ns_fd = open(path, O_RDONLY | O_CLOEXEC);
 
 	if (ns_fd < 0) {
-		vial_fail(error, errno == ENOENT ? VIAL_ERROR_NOT_FOUND : VIAL_ERROR_INTERNAL, "cannot open %s: %s", path,
-		          g_strerror(errno));
+		vial_fail(error, errno == ENOENT ? VIAL_ERROR_NOT_FOUND : VIAL_ERROR_INTERNAL, "cannot open %s: %s", path, g_strerror(errno));
 		return -1;
 	}
 	return vial_fd_steal(&ns_fd);
 }
 
-gboolean
-vial_netns_remove(const char *name, GError **error)
+gboolean vial_netns_remove(const char *name, GError **error)
 {
 	g_autofree char *path = path_of(name);
 
@@ -105,23 +96,20 @@ vial_netns_remove(const char *name, GError **error)
 	return TRUE;
 }
 
-gboolean
-vial_netns_enter(int ns_fd, GError **error)
+gboolean vial_netns_enter(int ns_fd, GError **error)
 {
 	if (setns(ns_fd, CLONE_NEWNET) < 0)
 		return vial_fail(error, VIAL_ERROR_INTERNAL, "cannot enter a network namespace: %s", g_strerror(errno));
 	return TRUE;
 }
 
-void
-vial_netns_leave(void)
+void vial_netns_leave(void)
 {
 	if (setns(home_fd, CLONE_NEWNET) < 0)
 		g_error("cannot return to our network namespace: %s", g_strerror(errno));
 }
 
-int
-vial_netns_socket(int ns_fd, int domain, int type, int protocol, GError **error)
+int vial_netns_socket(int ns_fd, int domain, int type, int protocol, GError **error)
 {
 	int fd;
 	int saved;

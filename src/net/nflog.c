@@ -24,8 +24,7 @@
 /* IPv6 extension headers that are walked at most. */
 #define MAX_EXTENSIONS 6
 
-static void
-read_ports(const guint8 *at, gsize left, VialLogPacket *out)
+static void read_ports(const guint8 *at, gsize left, VialLogPacket *out)
 {
 	if ((out->protocol != IPPROTO_TCP && out->protocol != IPPROTO_UDP) || left < 4)
 		return;
@@ -33,8 +32,7 @@ read_ports(const guint8 *at, gsize left, VialLogPacket *out)
 	out->port = (guint16)(at[2] << 8 | at[3]);
 }
 
-static gboolean
-parse_v6(const guint8 *bytes, gsize size, VialLogPacket *out)
+static gboolean parse_v6(const guint8 *bytes, gsize size, VialLogPacket *out)
 {
 	gsize at = 40;
 	guint8 next;
@@ -43,8 +41,7 @@ parse_v6(const guint8 *bytes, gsize size, VialLogPacket *out)
 		return FALSE;
 	next = bytes[6];
 	vial_address_from_bytes(AF_INET6, bytes + 24, &out->address);
-	for (int i = 0; i < MAX_EXTENSIONS && (next == IPPROTO_HOPOPTS || next == IPPROTO_DSTOPTS || next == IPPROTO_ROUTING);
-	     i++) {
+	for (int i = 0; i < MAX_EXTENSIONS && (next == IPPROTO_HOPOPTS || next == IPPROTO_DSTOPTS || next == IPPROTO_ROUTING); i++) {
 		if (size < at + 2)
 			break;
 		next = bytes[at];
@@ -56,8 +53,7 @@ parse_v6(const guint8 *bytes, gsize size, VialLogPacket *out)
 	return TRUE;
 }
 
-gboolean
-vial_packet_parse(const guint8 *bytes, gsize size, VialLogPacket *out)
+gboolean vial_packet_parse(const guint8 *bytes, gsize size, VialLogPacket *out)
 {
 	gsize header;
 
@@ -80,8 +76,7 @@ typedef struct {
 	int fd;
 } Watch;
 
-static void
-watch_free(gpointer data)
+static void watch_free(gpointer data)
 {
 	Watch *watch = data;
 
@@ -89,18 +84,16 @@ watch_free(gpointer data)
 	g_free(watch);
 }
 
-static int
-on_packet(const struct nlmsghdr *message, void *data)
+static int on_packet(const struct nlmsghdr *message, void *data)
 {
 	Watch *watch = data;
-	VialLogPacket packet = {.prefix = ""};
+	VialLogPacket packet = { .prefix = "" };
 	gboolean is_known = FALSE;
 	struct nlattr *attribute;
 
 	if ((message->nlmsg_type & 0xff) != NFULNL_MSG_PACKET)
 		return MNL_CB_OK;
-	mnl_attr_for_each(attribute, message, sizeof(struct nfgenmsg))
-	{
+	mnl_attr_for_each (attribute, message, sizeof(struct nfgenmsg)) {
 		if (mnl_attr_get_type(attribute) == NFULA_PREFIX)
 			packet.prefix = mnl_attr_get_str(attribute);
 		else if (mnl_attr_get_type(attribute) == NFULA_PAYLOAD)
@@ -111,8 +104,7 @@ on_packet(const struct nlmsghdr *message, void *data)
 	return MNL_CB_OK;
 }
 
-static gboolean
-on_ready(gint fd, GIOCondition condition, gpointer data)
+static gboolean on_ready(gint fd, GIOCondition condition, gpointer data)
 {
 	char buffer[BUFFER_BYTES];
 	ssize_t size = recv(fd, buffer, sizeof(buffer), 0);
@@ -122,8 +114,7 @@ on_ready(gint fd, GIOCondition condition, gpointer data)
 	return G_SOURCE_CONTINUE;
 }
 
-static struct nlmsghdr *
-start(char *buffer, guint16 group)
+static struct nlmsghdr *start(char *buffer, guint16 group)
 {
 	struct nlmsghdr *request = mnl_nlmsg_put_header(buffer);
 	struct nfgenmsg *generic;
@@ -138,8 +129,7 @@ start(char *buffer, guint16 group)
 	return request;
 }
 
-static gboolean
-send_config(int fd, struct nlmsghdr *request, GError **error)
+static gboolean send_config(int fd, struct nlmsghdr *request, GError **error)
 {
 	char answer[REQUEST_BYTES];
 	ssize_t size = -1;
@@ -151,11 +141,10 @@ send_config(int fd, struct nlmsghdr *request, GError **error)
 	return TRUE;
 }
 
-static gboolean
-subscribe(int fd, guint16 group, GError **error)
+static gboolean subscribe(int fd, guint16 group, GError **error)
 {
-	struct nfulnl_msg_config_cmd bind_group = {.command = NFULNL_CFG_CMD_BIND};
-	struct nfulnl_msg_config_mode mode = {.copy_range = htonl(COPY_BYTES), .copy_mode = NFULNL_COPY_PACKET};
+	struct nfulnl_msg_config_cmd bind_group = { .command = NFULNL_CFG_CMD_BIND };
+	struct nfulnl_msg_config_mode mode = { .copy_range = htonl(COPY_BYTES), .copy_mode = NFULNL_COPY_PACKET };
 	char buffer[REQUEST_BYTES];
 	struct nlmsghdr *request = start(buffer, group);
 
@@ -169,11 +158,10 @@ subscribe(int fd, guint16 group, GError **error)
 	return send_config(fd, request, error);
 }
 
-guint
-vial_nflog_watch(int ns_fd, guint16 group, VialLogPacketFunc func, gpointer data, GError **error)
+guint vial_nflog_watch(int ns_fd, guint16 group, VialLogPacketFunc func, gpointer data, GError **error)
 {
 	vial_autofd int fd = vial_netns_socket(ns_fd, AF_NETLINK, SOCK_RAW, NETLINK_NETFILTER, error);
-	struct sockaddr_nl address = {.nl_family = AF_NETLINK};
+	struct sockaddr_nl address = { .nl_family = AF_NETLINK };
 	Watch *watch;
 
 	if (fd < 0)
@@ -185,6 +173,6 @@ vial_nflog_watch(int ns_fd, guint16 group, VialLogPacketFunc func, gpointer data
 	if (!subscribe(fd, group, error))
 		return 0;
 	watch = g_new0(Watch, 1);
-	*watch = (Watch){.func = func, .data = data, .fd = vial_fd_steal(&fd)};
+	*watch = (Watch){ .func = func, .data = data, .fd = vial_fd_steal(&fd) };
 	return g_unix_fd_add_full(G_PRIORITY_LOW, watch->fd, G_IO_IN, on_ready, watch, watch_free);
 }

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * libnftables bound to one network namespace. A text of several commands is one kernel transaction: all or nothing. The
- * library keeps a process-wide interface cache (unused by us: our rules match interfaces by name), so commands are for the
- * main thread.
+ * libnftables bound to one network namespace. A text of several commands is one kernel transaction: all or nothing, and milliseconds, so while
+ * sandboxes live it belongs on VIAL_LANE_NET. Any thread, one command at a time in the whole process: the library has caches that are not ours.
  */
 #pragma once
 
@@ -13,7 +12,7 @@ typedef struct VialNft VialNft;
 VialNft *vial_nft_new(int ns_fd, GError **error);
 /*
  * Closing waits for rules that the kernel is still destroying, anybody's (5-15 ms measured): keep one per namespace, use it
- * again, and free it on a worker thread. It is the one call that any thread may make. Accepts NULL.
+ * again, and free it on a worker thread. Accepts NULL.
  */
 void vial_nft_free(VialNft *nft);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(VialNft, vial_nft_free)

@@ -7,12 +7,11 @@
 #include "util/error.h"
 #include "util/json.h"
 
-static const char *const mode_names[] = {"disabled", "open", "filtered", NULL};
+static const char *const mode_names[] = { "disabled", "open", "filtered", NULL };
 
 #define ALL_TRAFFIC "ALL_TRAFFIC"
 
-static void
-entry_free(gpointer data)
+static void entry_free(gpointer data)
 {
 	VialNetEntry *entry = data;
 
@@ -21,8 +20,7 @@ entry_free(gpointer data)
 	g_free(entry);
 }
 
-static VialNetPolicy *
-policy_new(VialNetMode mode)
+static VialNetPolicy *policy_new(VialNetMode mode)
 {
 	VialNetPolicy *policy = g_new0(VialNetPolicy, 1);
 
@@ -33,14 +31,12 @@ policy_new(VialNetMode mode)
 	return policy;
 }
 
-VialNetPolicy *
-vial_net_policy_new_disabled(void)
+VialNetPolicy *vial_net_policy_new_disabled(void)
 {
 	return policy_new(VIAL_NET_DISABLED);
 }
 
-VialNetPolicy *
-vial_net_policy_ref(const VialNetPolicy *policy)
+VialNetPolicy *vial_net_policy_ref(const VialNetPolicy *policy)
 {
 	VialNetPolicy *mutable = (VialNetPolicy *)policy;
 
@@ -48,8 +44,7 @@ vial_net_policy_ref(const VialNetPolicy *policy)
 	return mutable;
 }
 
-void
-vial_net_policy_unref(VialNetPolicy *policy)
+void vial_net_policy_unref(VialNetPolicy *policy)
 {
 	if (!policy || !g_atomic_int_dec_and_test(&policy->ref_count))
 		return;
@@ -58,14 +53,12 @@ vial_net_policy_unref(VialNetPolicy *policy)
 	g_free(policy);
 }
 
-static gboolean
-entry_has_port(const VialNetEntry *entry, guint16 port)
+static gboolean entry_has_port(const VialNetEntry *entry, guint16 port)
 {
 	return entry->port_from <= port && port <= entry->port_to;
 }
 
-static gboolean
-entry_has_name(const VialNetEntry *entry, const char *name)
+static gboolean entry_has_name(const VialNetEntry *entry, const char *name)
 {
 	if (entry->kind == VIAL_NET_ENTRY_NAME)
 		return strcmp(entry->name, name) == 0;
@@ -74,8 +67,7 @@ entry_has_name(const VialNetEntry *entry, const char *name)
 
 /* ---- parsing ---- */
 
-static gboolean
-parse_port(const char *text, gsize length, guint16 *out)
+static gboolean parse_port(const char *text, gsize length, guint16 *out)
 {
 	g_autofree char *copy = g_strndup(text, length);
 	guint64 value;
@@ -88,8 +80,7 @@ parse_port(const char *text, gsize length, guint16 *out)
 	return TRUE;
 }
 
-static gboolean
-parse_ports(const char *text, VialNetEntry *entry)
+static gboolean parse_ports(const char *text, VialNetEntry *entry)
 {
 	const char *dash = strchr(text, '-');
 	gsize length = dash ? (gsize)(dash - text) : strlen(text);
@@ -106,8 +97,7 @@ parse_ports(const char *text, VialNetEntry *entry)
  * Splits "target[:ports]". IPv6 has colons of its own: with ports it stands in brackets, "[2001:db8::/32]:443" or
  * "[2001:db8::]/32:443"; without, brackets are optional.
  */
-static gboolean
-split_target(const char *text, char **out_target, const char **out_ports)
+static gboolean split_target(const char *text, char **out_target, const char **out_ports)
 {
 	const char *colon = strchr(text, ':');
 
@@ -134,14 +124,12 @@ split_target(const char *text, char **out_target, const char **out_ports)
 	return TRUE;
 }
 
-static gboolean
-looks_like_address(const char *target)
+static gboolean looks_like_address(const char *target)
 {
 	return strchr(target, '/') || strchr(target, ':') || strspn(target, "0123456789.") == strlen(target);
 }
 
-static const char *
-parse_target(const char *target, VialNetEntry *entry)
+static const char *parse_target(const char *target, VialNetEntry *entry)
 {
 	const char *problem = NULL;
 
@@ -169,8 +157,7 @@ parse_target(const char *target, VialNetEntry *entry)
 	return NULL;
 }
 
-static const char *
-parse_entry(const char *text, VialNetEntry *entry)
+static const char *parse_entry(const char *text, VialNetEntry *entry)
 {
 	g_autofree char *target = NULL;
 	const char *ports = NULL;
@@ -185,28 +172,24 @@ parse_entry(const char *text, VialNetEntry *entry)
 }
 
 /* A rule that can never have an effect is a mistake its author wants to hear about. */
-static const char *
-refuse_sealed(const VialNetEntry *entry)
+static const char *refuse_sealed(const VialNetEntry *entry)
 {
 	if (entry->kind == VIAL_NET_ENTRY_RANGE && vial_range_scope(&entry->range, NULL) == VIAL_SCOPE_SEALED)
 		return "lies in a range that is never reachable (loopback, link-local, metadata, multicast or other sandboxes)";
 	return NULL;
 }
 
-static gboolean
-parse_list(const json_t *json, const char *field, gboolean is_allow, GPtrArray *list, GError **error)
+static gboolean parse_list(const json_t *json, const char *field, gboolean is_allow, GPtrArray *list, GError **error)
 {
 	json_t *array = NULL;
 	json_t *item;
 	gsize i;
 
-	if (!vial_json_get_string_array(json, field, VIAL_JSON_NOT_NULL, VIAL_NET_MAX_ENTRIES, VIAL_NET_MAX_ENTRY_BYTES,
-	                                &array, error)) {
+	if (!vial_json_get_string_array(json, field, VIAL_JSON_NOT_NULL, VIAL_NET_MAX_ENTRIES, VIAL_NET_MAX_ENTRY_BYTES, &array, error)) {
 		g_prefix_error(error, "network: ");
 		return FALSE;
 	}
-	json_array_foreach(array, i, item)
-	{
+	json_array_foreach (array, i, item) {
 		const char *text = json_string_value(item);
 		VialNetEntry *entry = g_new0(VialNetEntry, 1);
 		const char *problem;
@@ -222,8 +205,7 @@ parse_list(const json_t *json, const char *field, gboolean is_allow, GPtrArray *
 	return TRUE;
 }
 
-static gboolean
-parse_limits(const json_t *json, VialNetLimits *out, GError **error)
+static gboolean parse_limits(const json_t *json, VialNetLimits *out, GError **error)
 {
 	json_t *limits = NULL;
 	gint64 rate_mbit = 0, max_connections = 0;
@@ -242,8 +224,7 @@ parse_limits(const json_t *json, VialNetLimits *out, GError **error)
 	return TRUE;
 }
 
-guint
-vial_net_policy_name_ports(const VialNetPolicy *policy, VialNetPorts out[VIAL_NET_MAX_NAME_PORTS])
+guint vial_net_policy_name_ports(const VialNetPolicy *policy, VialNetPorts out[VIAL_NET_MAX_NAME_PORTS])
 {
 	guint count = 0;
 
@@ -259,13 +240,12 @@ vial_net_policy_name_ports(const VialNetPolicy *policy, VialNetPorts out[VIAL_NE
 			continue;
 		if (count == VIAL_NET_MAX_NAME_PORTS)
 			return count + 1;
-		out[count++] = (VialNetPorts){.from = entry->port_from, .to = entry->port_to};
+		out[count++] = (VialNetPorts){ .from = entry->port_from, .to = entry->port_to };
 	}
 	return count;
 }
 
-gboolean
-vial_net_policy_name_has_ports(const VialNetPolicy *policy, const char *name, VialNetPorts ports)
+gboolean vial_net_policy_name_has_ports(const VialNetPolicy *policy, const char *name, VialNetPorts ports)
 {
 	for (guint i = 0; i < policy->allow->len; i++) {
 		const VialNetEntry *entry = g_ptr_array_index(policy->allow, i);
@@ -276,8 +256,7 @@ vial_net_policy_name_has_ports(const VialNetPolicy *policy, const char *name, Vi
 	return FALSE;
 }
 
-VialNetPolicy *
-vial_net_policy_parse(const json_t *json, GError **error)
+VialNetPolicy *vial_net_policy_parse(const json_t *json, GError **error)
 {
 	g_autoptr(VialNetPolicy) policy = vial_net_policy_new_disabled();
 	int mode = -1;
@@ -292,15 +271,14 @@ vial_net_policy_parse(const json_t *json, GError **error)
 		g_prefix_error(error, "network: ");
 		return NULL;
 	}
-	if (!parse_list(json, "allow_out", TRUE, policy->allow, error) ||
-	    !parse_list(json, "deny_out", FALSE, policy->deny, error) || !parse_limits(json, &policy->limits, error))
+	if (!parse_list(json, "allow_out", TRUE, policy->allow, error) || !parse_list(json, "deny_out", FALSE, policy->deny, error) ||
+	    !parse_limits(json, &policy->limits, error))
 		return NULL;
 
 	VialNetPorts ports[VIAL_NET_MAX_NAME_PORTS];
 
 	if (vial_net_policy_name_ports(policy, ports) > VIAL_NET_MAX_NAME_PORTS) {
-		vial_fail(error, VIAL_ERROR_INVALID, "network: allow_out: more than %d different port ranges on names",
-		          VIAL_NET_MAX_NAME_PORTS);
+		vial_fail(error, VIAL_ERROR_INVALID, "network: allow_out: more than %d different port ranges on names", VIAL_NET_MAX_NAME_PORTS);
 		return NULL;
 	}
 
@@ -309,16 +287,14 @@ vial_net_policy_parse(const json_t *json, GError **error)
 	if (mode < 0)
 		mode = has_lists ? VIAL_NET_FILTERED : VIAL_NET_DISABLED;
 	if (mode == VIAL_NET_DISABLED && has_lists) {
-		vial_fail(error, VIAL_ERROR_INVALID,
-		          "network: allow_out and deny_out have no meaning in mode disabled; use mode filtered");
+		vial_fail(error, VIAL_ERROR_INVALID, "network: allow_out and deny_out have no meaning in mode disabled; use mode filtered");
 		return NULL;
 	}
 	policy->mode = (VialNetMode)mode;
 	return g_steal_pointer(&policy);
 }
 
-static json_t *
-list_to_json(const GPtrArray *list)
+static json_t *list_to_json(const GPtrArray *list)
 {
 	json_t *array = json_array();
 
@@ -330,8 +306,7 @@ list_to_json(const GPtrArray *list)
 	return array;
 }
 
-static json_t *
-limits_to_json(const VialNetLimits *limits)
+static json_t *limits_to_json(const VialNetLimits *limits)
 {
 	json_t *json = json_object();
 
@@ -342,8 +317,7 @@ limits_to_json(const VialNetLimits *limits)
 	return json;
 }
 
-json_t *
-vial_net_policy_to_json(const VialNetPolicy *policy)
+json_t *vial_net_policy_to_json(const VialNetPolicy *policy)
 {
 	json_t *json = json_object();
 
@@ -357,32 +331,27 @@ vial_net_policy_to_json(const VialNetPolicy *policy)
 
 /* ---- verdicts ---- */
 
-static VialNetVerdict
-allow(VialNetDecider by, const char *rule, const char *reason)
+static VialNetVerdict allow(VialNetDecider by, const char *rule, const char *reason)
 {
-	return (VialNetVerdict){.allowed = TRUE, .by = by, .rule = rule, .reason = reason};
+	return (VialNetVerdict){ .allowed = TRUE, .by = by, .rule = rule, .reason = reason };
 }
 
-static VialNetVerdict
-deny(VialNetDecider by, const char *rule, const char *reason)
+static VialNetVerdict deny(VialNetDecider by, const char *rule, const char *reason)
 {
-	return (VialNetVerdict){.allowed = FALSE, .by = by, .rule = rule, .reason = reason};
+	return (VialNetVerdict){ .allowed = FALSE, .by = by, .rule = rule, .reason = reason };
 }
 
-gboolean
-vial_net_port_is_resolver(guint16 port)
+gboolean vial_net_port_is_resolver(guint16 port)
 {
 	return port == 53 || port == 853;
 }
 
-gboolean
-vial_net_port_is_inspected(guint16 port)
+gboolean vial_net_port_is_inspected(guint16 port)
 {
 	return port == 80 || port == 443;
 }
 
-static const VialNetEntry *
-find_all(const GPtrArray *list, guint16 port)
+static const VialNetEntry *find_all(const GPtrArray *list, guint16 port)
 {
 	for (guint i = 0; i < list->len; i++) {
 		const VialNetEntry *entry = g_ptr_array_index(list, i);
@@ -393,8 +362,7 @@ find_all(const GPtrArray *list, guint16 port)
 	return NULL;
 }
 
-static const VialNetEntry *
-find_name(const GPtrArray *list, const char *name, guint16 port)
+static const VialNetEntry *find_name(const GPtrArray *list, const char *name, guint16 port)
 {
 	for (guint i = 0; name && i < list->len; i++) {
 		const VialNetEntry *entry = g_ptr_array_index(list, i);
@@ -405,14 +373,12 @@ find_name(const GPtrArray *list, const char *name, guint16 port)
 	return NULL;
 }
 
-static const VialNetEntry *
-find_range(const GPtrArray *list, const VialAddress *address, guint16 port, gboolean must_name_scope)
+static const VialNetEntry *find_range(const GPtrArray *list, const VialAddress *address, guint16 port, gboolean must_name_scope)
 {
 	for (guint i = 0; i < list->len; i++) {
 		const VialNetEntry *entry = g_ptr_array_index(list, i);
 
-		if (entry->kind != VIAL_NET_ENTRY_RANGE || !entry_has_port(entry, port) ||
-		    !vial_range_contains(&entry->range, address))
+		if (entry->kind != VIAL_NET_ENTRY_RANGE || !entry_has_port(entry, port) || !vial_range_contains(&entry->range, address))
 			continue;
 		if (must_name_scope && vial_range_scope(&entry->range, NULL) != VIAL_SCOPE_CLOSED)
 			continue;
@@ -421,8 +387,7 @@ find_range(const GPtrArray *list, const VialAddress *address, guint16 port, gboo
 	return NULL;
 }
 
-const char *
-vial_net_policy_baseline(const VialNetPolicy *policy, guint16 port)
+const char *vial_net_policy_baseline(const VialNetPolicy *policy, guint16 port)
 {
 	const VialNetEntry *entry;
 
@@ -434,8 +399,7 @@ vial_net_policy_baseline(const VialNetPolicy *policy, guint16 port)
 	return policy->mode == VIAL_NET_OPEN ? "mode:open" : NULL;
 }
 
-static VialNetVerdict
-check_baseline(const VialNetPolicy *policy, guint16 port)
+static VialNetVerdict check_baseline(const VialNetPolicy *policy, guint16 port)
 {
 	const char *baseline = vial_net_policy_baseline(policy, port);
 	const VialNetEntry *entry;
@@ -448,9 +412,8 @@ check_baseline(const VialNetPolicy *policy, guint16 port)
 	return deny(VIAL_NET_BY_BASELINE, "default", "no rule allows it");
 }
 
-VialNetVerdict
-vial_net_policy_check_connection(const VialNetPolicy *policy, const char *name, const char *denied_name,
-                                 const VialAddress *address, guint16 port)
+VialNetVerdict vial_net_policy_check_connection(const VialNetPolicy *policy, const char *name, const char *denied_name, const VialAddress *address,
+                                                guint16 port)
 {
 	const char *label;
 	VialScope scope = vial_address_scope(address, &label);
@@ -481,8 +444,7 @@ vial_net_policy_check_connection(const VialNetPolicy *policy, const char *name, 
 	return check_baseline(policy, port);
 }
 
-VialNetVerdict
-vial_net_policy_check_name_port(const VialNetPolicy *policy, const char *name, guint16 port)
+VialNetVerdict vial_net_policy_check_name_port(const VialNetPolicy *policy, const char *name, guint16 port)
 {
 	const VialNetEntry *entry;
 
@@ -499,14 +461,12 @@ vial_net_policy_check_name_port(const VialNetPolicy *policy, const char *name, g
 	return check_baseline(policy, port);
 }
 
-static gboolean
-is_every_port(const VialNetEntry *entry)
+static gboolean is_every_port(const VialNetEntry *entry)
 {
 	return entry->port_from <= 1 && entry->port_to == G_MAXUINT16;
 }
 
-VialNetVerdict
-vial_net_policy_check_name(const VialNetPolicy *policy, const char *name)
+VialNetVerdict vial_net_policy_check_name(const VialNetPolicy *policy, const char *name)
 {
 	if (policy->mode == VIAL_NET_DISABLED)
 		return deny(VIAL_NET_BY_MODE, "mode:disabled", "the network is disabled");
@@ -539,8 +499,7 @@ vial_net_policy_check_name(const VialNetPolicy *policy, const char *name)
 	return deny(VIAL_NET_BY_BASELINE, "default", "no rule allows it");
 }
 
-gboolean
-vial_net_policy_names_address(const VialNetPolicy *policy, const VialAddress *address, guint16 port)
+gboolean vial_net_policy_names_address(const VialNetPolicy *policy, const VialAddress *address, guint16 port)
 {
 	guint8 full = address->family == AF_INET ? 32 : 128;
 
@@ -554,10 +513,9 @@ vial_net_policy_names_address(const VialNetPolicy *policy, const VialAddress *ad
 	return FALSE;
 }
 
-gboolean
-vial_net_policy_has_names(const VialNetPolicy *policy)
+gboolean vial_net_policy_has_names(const VialNetPolicy *policy)
 {
-	const GPtrArray *lists[] = {policy->allow, policy->deny};
+	const GPtrArray *lists[] = { policy->allow, policy->deny };
 
 	for (guint l = 0; l < G_N_ELEMENTS(lists); l++)
 		for (guint i = 0; i < lists[l]->len; i++) {

@@ -37,7 +37,7 @@ typedef struct {
 	VialNetEntryKind kind;
 	char *text; /* as the owner wrote it; what verdicts name */
 	VialRange range;
-	char *name; /* normalised: lower case, punycode, no trailing dot, no "*." */
+	char *name;                 /* normalised: lower case, punycode, no trailing dot, no "*." */
 	guint16 port_from, port_to; /* 0-65535 when none was given */
 } VialNetEntry;
 
@@ -100,8 +100,8 @@ VialNetVerdict vial_net_policy_check_name_port(const VialNetPolicy *policy, cons
  * address to this sandbox, or NULL when there is none. `denied_name` is one that the client named without such an answer:
  * it can only harm. Port 0 (ICMP) matches entries without ports.
  */
-VialNetVerdict vial_net_policy_check_connection(const VialNetPolicy *policy, const char *name, const char *denied_name,
-                                                const VialAddress *address, guint16 port);
+VialNetVerdict vial_net_policy_check_connection(const VialNetPolicy *policy, const char *name, const char *denied_name, const VialAddress *address,
+                                                guint16 port);
 
 /*
  * Ports of other people's resolvers (DNS, DNS over TLS or QUIC): ours is the only one, so neither a name rule nor a

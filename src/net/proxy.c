@@ -61,24 +61,21 @@ typedef struct {
 
 /* ---- the end ---- */
 
-static void
-reset(int fd)
+static void reset(int fd)
 {
-	struct linger linger = {.l_onoff = 1, .l_linger = 0};
+	struct linger linger = { .l_onoff = 1, .l_linger = 0 };
 
 	if (fd >= 0)
 		setsockopt(fd, SOL_SOCKET, SO_LINGER, &linger, sizeof(linger));
 }
 
-static void
-stop_waiting(Connection *connection)
+static void stop_waiting(Connection *connection)
 {
 	g_clear_handle_id(&connection->source, g_source_remove);
 	g_clear_handle_id(&connection->timer, g_source_remove);
 }
 
-static void
-connection_free(Connection *connection)
+static void connection_free(Connection *connection)
 {
 	stop_waiting(connection);
 	reset(connection->client_fd);
@@ -91,8 +88,7 @@ connection_free(Connection *connection)
 	g_free(connection);
 }
 
-static void
-drop(Connection *connection)
+static void drop(Connection *connection)
 {
 	if (connection->proxy) {
 		if (connection->event)
@@ -102,8 +98,7 @@ drop(Connection *connection)
 	connection_free(connection);
 }
 
-static void
-on_relay_done(guint64 bytes_in, guint64 bytes_out, gpointer data)
+static void on_relay_done(guint64 bytes_in, guint64 bytes_out, gpointer data)
 {
 	Connection *connection = data;
 
@@ -116,15 +111,12 @@ on_relay_done(guint64 bytes_in, guint64 bytes_out, gpointer data)
 
 /* ---- the verdict ---- */
 
-static VialNetVerdict
-judge(Connection *connection)
+static VialNetVerdict judge(Connection *connection)
 {
 	VialNetSlot *slot = connection->proxy->slot;
 	const char *name = connection->name;
-	gboolean is_answered =
-		name && vial_answers_has(slot->answers, name, &connection->address, vial_time_monotonic_ms());
-	VialNetVerdict verdict =
-		vial_slot_judge(slot, is_answered ? name : NULL, name, &connection->address, connection->port);
+	gboolean is_answered = name && vial_answers_has(slot->answers, name, &connection->address, vial_time_monotonic_ms());
+	VialNetVerdict verdict = vial_slot_judge(slot, is_answered ? name : NULL, name, &connection->address, connection->port);
 
 	if (!verdict.allowed && verdict.by == VIAL_NET_BY_BASELINE && name && !is_answered &&
 	    vial_net_policy_check_name_port(slot->policy, name, connection->port).allowed)
@@ -132,8 +124,7 @@ judge(Connection *connection)
 	return verdict;
 }
 
-static void
-note(Connection *connection, const VialNetVerdict *verdict)
+static void note(Connection *connection, const VialNetVerdict *verdict)
 {
 	VialNetSlot *slot = connection->proxy->slot;
 	VialEventFacts facts = {
@@ -157,8 +148,7 @@ note(Connection *connection, const VialNetVerdict *verdict)
 	}
 }
 
-static void
-refuse(Connection *connection, VialNetVerdict verdict)
+static void refuse(Connection *connection, VialNetVerdict verdict)
 {
 	note(connection, &verdict);
 	drop(connection);
@@ -166,8 +156,7 @@ refuse(Connection *connection, VialNetVerdict verdict)
 
 /* ---- connecting ---- */
 
-static void
-tune(int fd)
+static void tune(int fd)
 {
 	int on = 1;
 	int seconds = KEEPALIVE_SECONDS;
@@ -178,8 +167,7 @@ tune(int fd)
 	setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &seconds, sizeof(seconds));
 }
 
-static gboolean
-on_timeout(gpointer data)
+static gboolean on_timeout(gpointer data)
 {
 	Connection *connection = data;
 
@@ -188,8 +176,7 @@ on_timeout(gpointer data)
 	return G_SOURCE_REMOVE;
 }
 
-static gboolean
-on_connected(gint fd, GIOCondition condition, gpointer data)
+static gboolean on_connected(gint fd, GIOCondition condition, gpointer data)
 {
 	Connection *connection = data;
 	int problem = 0;
@@ -201,26 +188,22 @@ on_connected(gint fd, GIOCondition condition, gpointer data)
 		return G_SOURCE_REMOVE;
 	}
 	stop_waiting(connection);
-	connection->relay =
-		vial_relay_start(vial_fd_steal(&connection->client_fd), vial_fd_steal(&connection->server_fd),
-	                         g_steal_pointer(&connection->guard), connection->first, on_relay_done, connection);
+	connection->relay = vial_relay_start(vial_fd_steal(&connection->client_fd), vial_fd_steal(&connection->server_fd),
+	                                     g_steal_pointer(&connection->guard), connection->first, on_relay_done, connection);
 	g_byte_array_set_size(connection->first, 0);
 	return G_SOURCE_REMOVE;
 }
 
 /* From the gate's namespace: what the host's wall and the rate limit say holds for the proxy's connections too. */
-static void
-connect_on(Connection *connection)
+static void connect_on(Connection *connection)
 {
 	struct sockaddr_storage address;
 	socklen_t length = vial_address_to_sockaddr(&connection->address, connection->port, &address);
 	int mark = VIAL_MARK_OUTGOING;
 
 	stop_waiting(connection);
-	connection->server_fd =
-		vial_netns_socket(connection->proxy->slot->gate_fd, connection->address.family, SOCK_STREAM, 0, NULL);
-	if (connection->server_fd < 0 ||
-	    setsockopt(connection->server_fd, SOL_SOCKET, SO_MARK, &mark, sizeof(mark)) < 0) {
+	connection->server_fd = vial_netns_socket(connection->proxy->slot->gate_fd, connection->address.family, SOCK_STREAM, 0, NULL);
+	if (connection->server_fd < 0 || setsockopt(connection->server_fd, SOL_SOCKET, SO_MARK, &mark, sizeof(mark)) < 0) {
 		drop(connection);
 		return;
 	}
@@ -233,8 +216,7 @@ connect_on(Connection *connection)
 	connection->timer = g_timeout_add(CONNECT_MS, on_timeout, connection);
 }
 
-static void
-decide(Connection *connection)
+static void decide(Connection *connection)
 {
 	VialNetVerdict verdict = judge(connection);
 
@@ -249,8 +231,7 @@ decide(Connection *connection)
 /* ---- sniffing ---- */
 
 /* What the client says first. MORE while it is not enough; bytes that may be sent on end up in `first`. */
-static VialSniff
-sniff(Connection *connection, const guint8 *bytes, gsize size)
+static VialSniff sniff(Connection *connection, const guint8 *bytes, gsize size)
 {
 	char name[VIAL_NAME_MAX + 1];
 	VialSniff result;
@@ -276,14 +257,12 @@ sniff(Connection *connection, const guint8 *bytes, gsize size)
 }
 
 /* Half-understood TLS or HTTP is refused even where a baseline would let the address through: it may hide a denied name. */
-static gboolean
-is_suspicious(const Connection *connection)
+static gboolean is_suspicious(const Connection *connection)
 {
 	return connection->guard || (connection->first->len && connection->first->data[0] == 22);
 }
 
-static gboolean
-on_client(gint fd, GIOCondition condition, gpointer data)
+static gboolean on_client(gint fd, GIOCondition condition, gpointer data)
 {
 	Connection *connection = data;
 	guint8 bytes[8192];
@@ -306,9 +285,9 @@ on_client(gint fd, GIOCondition condition, gpointer data)
 		break;
 	case VIAL_SNIFF_OTHER:
 		if (is_suspicious(connection))
-			refuse(connection, (VialNetVerdict){.by = VIAL_NET_BY_NAME,
-			                                    .rule = "malformed",
-			                                    .reason = "the TLS hello or HTTP request cannot be followed"});
+			refuse(connection, (VialNetVerdict){ .by = VIAL_NET_BY_NAME,
+			                                     .rule = "malformed",
+			                                     .reason = "the TLS hello or HTTP request cannot be followed" });
 		else
 			decide(connection);
 		break;
@@ -316,8 +295,7 @@ on_client(gint fd, GIOCondition condition, gpointer data)
 	return G_SOURCE_REMOVE;
 }
 
-static gboolean
-on_silence(gpointer data)
+static gboolean on_silence(gpointer data)
 {
 	Connection *connection = data;
 
@@ -329,8 +307,7 @@ on_silence(gpointer data)
 	return G_SOURCE_REMOVE;
 }
 
-static gboolean
-original_destination(int fd, const struct sockaddr *from, Connection *connection)
+static gboolean original_destination(int fd, const struct sockaddr *from, Connection *connection)
 {
 	struct sockaddr_storage address;
 	socklen_t size = sizeof(address);
@@ -345,8 +322,7 @@ original_destination(int fd, const struct sockaddr *from, Connection *connection
 	return vial_net_port_is_inspected(connection->port);
 }
 
-static void
-accept_one(VialProxy *proxy, int fd, const struct sockaddr *from)
+static void accept_one(VialProxy *proxy, int fd, const struct sockaddr *from)
 {
 	Connection *connection = g_new0(Connection, 1);
 	VialNetVerdict without_name;
@@ -366,8 +342,7 @@ accept_one(VialProxy *proxy, int fd, const struct sockaddr *from)
 	connection->timer = g_timeout_add(without_name.allowed ? SNIFF_BASELINE_MS : SNIFF_MS, on_silence, connection);
 }
 
-static gboolean
-on_accept(gint fd, GIOCondition condition, gpointer data)
+static gboolean on_accept(gint fd, GIOCondition condition, gpointer data)
 {
 	VialProxy *proxy = data;
 
@@ -385,8 +360,7 @@ on_accept(gint fd, GIOCondition condition, gpointer data)
 
 /* ---- life ---- */
 
-VialProxy *
-vial_proxy_new(VialNetSlot *slot, GError **error)
+VialProxy *vial_proxy_new(VialNetSlot *slot, GError **error)
 {
 	VialProxy *proxy = g_new0(VialProxy, 1);
 
@@ -401,8 +375,7 @@ vial_proxy_new(VialNetSlot *slot, GError **error)
 	return proxy;
 }
 
-static void
-cut(Connection *connection)
+static void cut(Connection *connection)
 {
 	if (connection->relay)
 		vial_relay_cut(connection->relay);
@@ -410,8 +383,7 @@ cut(Connection *connection)
 		drop(connection);
 }
 
-void
-vial_proxy_sift(VialProxy *proxy)
+void vial_proxy_prune_connections(VialProxy *proxy)
 {
 	g_autoptr(GList) connections = g_hash_table_get_keys(proxy->connections);
 
@@ -424,14 +396,12 @@ vial_proxy_sift(VialProxy *proxy)
 	}
 }
 
-guint
-vial_proxy_count(const VialProxy *proxy)
+guint vial_proxy_count(const VialProxy *proxy)
 {
 	return g_hash_table_size(proxy->connections);
 }
 
-void
-vial_proxy_progress(VialProxy *proxy)
+void vial_proxy_progress(VialProxy *proxy)
 {
 	GHashTableIter iter;
 	gpointer key;
@@ -448,8 +418,7 @@ vial_proxy_progress(VialProxy *proxy)
 	}
 }
 
-void
-vial_proxy_free(VialProxy *proxy)
+void vial_proxy_free(VialProxy *proxy)
 {
 	g_autoptr(GList) connections = NULL;
 

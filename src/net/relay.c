@@ -27,10 +27,12 @@ typedef struct {
 	int from, to;
 	int pipe[2]; /* -1 while nothing is in it */
 	gsize in_pipe;
-	GByteArray *held; /* bytes to send before the pipe's: the first ones, or what the guard let through */
-	VialHttpGuard *guard;
-	gboolean has_ended;  /* nothing more will be read */
-	gboolean is_shut;    /* and the other side was told */
+	GByteArray *held;       /* bytes to send before the pipe's: the first ones, or what the guard let through */
+	VialHttpGuard *guard;   /* of the requests, owned */
+	VialHttpGuard *answers; /* the same one, on the way back */
+	GByteArray *freed;      /* there: where bytes of the client go that an answer sets free */
+	gboolean has_ended;     /* nothing more will be read */
+	gboolean is_shut;       /* and the other side was told */
 	atomic_ullong bytes;
 } Direction;
 
@@ -55,8 +57,7 @@ static struct {
 
 /* ---- pipes ---- */
 
-static gboolean
-pipe_take(Direction *direction)
+static gboolean pipe_take(Direction *direction)
 {
 	if (direction->pipe[0] >= 0)
 		return TRUE;
@@ -74,8 +75,7 @@ pipe_take(Direction *direction)
 	return TRUE;
 }
 
-static void
-pipe_give_back(Direction *direction)
+static void pipe_give_back(Direction *direction)
 {
 	if (direction->pipe[0] < 0)
 		return;
@@ -94,16 +94,14 @@ pipe_give_back(Direction *direction)
 
 /* All return: 1 progress, 0 would block or nothing to do, -1 broken. */
 
-static int
-result_of(ssize_t size)
+static int result_of(ssize_t size)
 {
 	if (size > 0)
 		return 1;
 	return errno == EAGAIN || errno == EINTR ? 0 : -1;
 }
 
-static int
-send_held(Direction *direction)
+static int send_held(Direction *direction)
 {
 	ssize_t size = send(direction->to, direction->held->data, direction->held->len, MSG_NOSIGNAL | MSG_DONTWAIT);
 
@@ -114,11 +112,9 @@ send_held(Direction *direction)
 	return result_of(size);
 }
 
-static int
-send_pipe(Direction *direction)
+static int send_pipe(Direction *direction)
 {
-	ssize_t size =
-		splice(direction->pipe[0], NULL, direction->to, NULL, direction->in_pipe, SPLICE_F_MOVE | SPLICE_F_NONBLOCK);
+	ssize_t size = splice(direction->pipe[0], NULL, direction->to, NULL, direction->in_pipe, SPLICE_F_MOVE | SPLICE_F_NONBLOCK);
 
 	if (size > 0) {
 		direction->in_pipe -= (gsize)size;
@@ -129,8 +125,7 @@ send_pipe(Direction *direction)
 	return result_of(size);
 }
 
-static int
-read_guarded(Direction *direction)
+static int read_guarded(Direction *direction)
 {
 	guint8 bytes[GUARD_BYTES];
 	ssize_t size = recv(direction->from, bytes, sizeof(bytes), MSG_DONTWAIT);
@@ -142,32 +137,51 @@ read_guarded(Direction *direction)
 	return size == 0 ? 1 : result_of(size);
 }
 
-static int
-read_pipe(Direction *direction)
+static int read_answers(Direction *direction)
 {
+	guint8 bytes[GUARD_BYTES];
+	ssize_t size = recv(direction->from, bytes, sizeof(bytes), MSG_DONTWAIT);
+
+	if (size == 0)
+		direction->has_ended = TRUE;
+	if (size > 0) {
+		vial_http_guard_answer(direction->answers, bytes, (gsize)size, direction->freed);
+		g_byte_array_append(direction->held, bytes, (guint)size);
+	}
+	return size == 0 ? 1 : result_of(size);
+}
+
+static int read_pipe(Direction *direction)
+{
+	gsize room = PIPE_BYTES;
 	ssize_t size;
 
 	if (!pipe_take(direction))
 		return -1;
-	size = splice(direction->from, NULL, direction->pipe[1], NULL, PIPE_BYTES, SPLICE_F_MOVE | SPLICE_F_NONBLOCK);
+	if (direction->answers)
+		room = (gsize)MIN(room, vial_http_guard_blind_bytes(direction->answers));
+	size = splice(direction->from, NULL, direction->pipe[1], NULL, room, SPLICE_F_MOVE | SPLICE_F_NONBLOCK);
 	if (size > 0)
 		direction->in_pipe += (gsize)size;
 	else
 		pipe_give_back(direction);
+	if (size > 0 && direction->answers)
+		vial_http_guard_skip(direction->answers, (gsize)size);
 	if (size == 0)
 		direction->has_ended = TRUE;
 	return size == 0 ? 1 : result_of(size);
 }
 
-static int
-step(Direction *direction)
+static int step(Direction *direction)
 {
 	if (direction->held->len)
 		return send_held(direction);
 	if (direction->in_pipe)
 		return send_pipe(direction);
+	if (!direction->has_ended && direction->guard)
+		return read_guarded(direction);
 	if (!direction->has_ended)
-		return direction->guard ? read_guarded(direction) : read_pipe(direction);
+		return direction->answers && vial_http_guard_blind_bytes(direction->answers) == 0 ? read_answers(direction) : read_pipe(direction);
 	if (!direction->is_shut) {
 		direction->is_shut = TRUE;
 		shutdown(direction->to, SHUT_WR);
@@ -176,8 +190,7 @@ step(Direction *direction)
 }
 
 /* TRUE when the budget ended it, not the sockets. */
-static gboolean
-move(VialRelay *relay, Direction *direction)
+static gboolean move(VialRelay *relay, Direction *direction)
 {
 	unsigned long long goal = atomic_load(&direction->bytes) + TURN_BYTES;
 
@@ -196,8 +209,7 @@ move(VialRelay *relay, Direction *direction)
 
 /* ---- a relay's life ---- */
 
-static void
-direction_init(Direction *direction, int from, int to)
+static void direction_init(Direction *direction, int from, int to)
 {
 	direction->from = from;
 	direction->to = to;
@@ -205,16 +217,14 @@ direction_init(Direction *direction, int from, int to)
 	direction->held = g_byte_array_new();
 }
 
-static void
-direction_clear(Direction *direction)
+static void direction_clear(Direction *direction)
 {
 	pipe_give_back(direction);
 	g_byte_array_unref(direction->held);
 	vial_http_guard_free(direction->guard);
 }
 
-static void
-on_done(gpointer data)
+static void on_done(gpointer data)
 {
 	VialRelay *relay = data;
 
@@ -222,10 +232,9 @@ on_done(gpointer data)
 	g_free(relay);
 }
 
-static void
-finish(VialRelay *relay)
+static void finish(VialRelay *relay)
 {
-	struct linger reset = {.l_onoff = 1, .l_linger = 0};
+	struct linger reset = { .l_onoff = 1, .l_linger = 0 };
 
 	if (relay->is_broken) {
 		setsockopt(relay->out.from, SOL_SOCKET, SO_LINGER, &reset, sizeof(reset));
@@ -243,10 +252,10 @@ finish(VialRelay *relay)
 }
 
 /* FALSE: it is finished and gone. */
-static gboolean
-turn(VialRelay *relay)
+static gboolean turn(VialRelay *relay)
 {
 	gboolean has_more;
+	guint waiting;
 
 	if (relay->is_busy)
 		g_queue_remove(&thread.busy, relay);
@@ -254,7 +263,9 @@ turn(VialRelay *relay)
 	if (atomic_load(&relay->is_cut))
 		relay->is_broken = TRUE;
 	has_more = !relay->is_broken && move(relay, &relay->out);
+	waiting = relay->out.held->len;
 	has_more |= !relay->is_broken && move(relay, &relay->in);
+	has_more |= relay->out.held->len > waiting; /* set free by an answer: no event of the client's socket tells of it */
 	if (relay->is_broken || (relay->out.is_shut && relay->in.is_shut)) {
 		finish(relay);
 		return FALSE;
@@ -266,10 +277,9 @@ turn(VialRelay *relay)
 	return TRUE;
 }
 
-static gboolean
-watch(VialRelay *relay, int fd)
+static gboolean watch(VialRelay *relay, int fd)
 {
-	struct epoll_event event = {.events = EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET, .data.ptr = relay};
+	struct epoll_event event = { .events = EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET, .data.ptr = relay };
 
 	return epoll_ctl(thread.epoll_fd, EPOLL_CTL_ADD, fd, &event) == 0;
 }
@@ -282,8 +292,7 @@ typedef struct {
 } Order;
 
 /* Relays that ended in this round: events for them may still be in the array. */
-static gboolean
-is_gone(const GPtrArray *gone, gconstpointer relay)
+static gboolean is_gone(const GPtrArray *gone, gconstpointer relay)
 {
 	for (guint i = 0; i < gone->len; i++)
 		if (g_ptr_array_index(gone, i) == relay)
@@ -291,8 +300,7 @@ is_gone(const GPtrArray *gone, gconstpointer relay)
 	return FALSE;
 }
 
-static void
-run_turn(VialRelay *relay, GPtrArray *gone)
+static void run_turn(VialRelay *relay, GPtrArray *gone)
 {
 	if (!is_gone(gone, relay) && !turn(relay))
 		g_ptr_array_add(gone, relay);
@@ -302,8 +310,7 @@ run_turn(VialRelay *relay, GPtrArray *gone)
  * A cut order names a relay that the main thread still holds, that is, whose `done` has not run; but it may have finished
  * here already. Live ones are therefore kept in a table.
  */
-static void
-take_orders(GHashTable *live)
+static void take_orders(GHashTable *live)
 {
 	Order *order;
 
@@ -324,8 +331,7 @@ take_orders(GHashTable *live)
 	}
 }
 
-static gpointer
-main_of_thread(gpointer data)
+static gpointer main_of_thread(gpointer data)
 {
 	g_autoptr(GHashTable) live = g_hash_table_new(NULL, NULL);
 	g_autoptr(GPtrArray) gone = g_ptr_array_new();
@@ -354,11 +360,10 @@ main_of_thread(gpointer data)
 	return NULL;
 }
 
-static void
-start_thread(void)
+static void start_thread(void)
 {
 	static gsize started = 0;
-	struct epoll_event event = {.events = EPOLLIN, .data.ptr = NULL};
+	struct epoll_event event = { .events = EPOLLIN, .data.ptr = NULL };
 
 	if (!g_once_init_enter(&started))
 		return;
@@ -366,26 +371,23 @@ start_thread(void)
 	thread.wake_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
 	thread.orders = g_async_queue_new();
 	g_queue_init(&thread.busy);
-	if (thread.epoll_fd < 0 || thread.wake_fd < 0 ||
-	    epoll_ctl(thread.epoll_fd, EPOLL_CTL_ADD, thread.wake_fd, &event) < 0)
+	if (thread.epoll_fd < 0 || thread.wake_fd < 0 || epoll_ctl(thread.epoll_fd, EPOLL_CTL_ADD, thread.wake_fd, &event) < 0)
 		g_error("cannot start the relay thread: %s", g_strerror(errno));
 	g_thread_unref(g_thread_new("net-relay", main_of_thread, NULL));
 	g_once_init_leave(&started, 1);
 }
 
-static void
-order(VialRelay *relay, gboolean is_new)
+static void order(VialRelay *relay, gboolean is_new)
 {
 	Order *one = g_new(Order, 1);
 	guint64 wake = 1;
 
-	*one = (Order){.relay = relay, .is_new = is_new};
+	*one = (Order){ .relay = relay, .is_new = is_new };
 	g_async_queue_push(thread.orders, one);
 	(void)!write(thread.wake_fd, &wake, sizeof(wake));
 }
 
-VialRelay *
-vial_relay_start(int client_fd, int server_fd, VialHttpGuard *guard, GByteArray *first, VialRelayFunc done, gpointer data)
+VialRelay *vial_relay_start(int client_fd, int server_fd, VialHttpGuard *guard, GByteArray *first, VialRelayFunc done, gpointer data)
 {
 	VialRelay *relay = g_new0(VialRelay, 1);
 
@@ -393,22 +395,21 @@ vial_relay_start(int client_fd, int server_fd, VialHttpGuard *guard, GByteArray 
 	direction_init(&relay->out, client_fd, server_fd);
 	direction_init(&relay->in, server_fd, client_fd);
 	g_byte_array_append(relay->out.held, first->data, first->len);
-	relay->out.guard = guard;
+	relay->out.guard = relay->in.answers = guard;
+	relay->in.freed = relay->out.held;
 	relay->done = done;
 	relay->data = data;
 	order(relay, TRUE);
 	return relay;
 }
 
-void
-vial_relay_cut(VialRelay *relay)
+void vial_relay_cut(VialRelay *relay)
 {
 	atomic_store(&relay->is_cut, TRUE);
 	order(relay, FALSE);
 }
 
-void
-vial_relay_progress(const VialRelay *relay, guint64 *out_bytes_in, guint64 *out_bytes_out)
+void vial_relay_progress(const VialRelay *relay, guint64 *out_bytes_in, guint64 *out_bytes_out)
 {
 	*out_bytes_in = atomic_load(&((VialRelay *)relay)->in.bytes);
 	*out_bytes_out = atomic_load(&((VialRelay *)relay)->out.bytes);

@@ -14,11 +14,13 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "net/change.h"
 #include "net/internal.h"
 #include "net/netns.h"
 #include "net/rules.h"
 #include "util/error.h"
 #include "util/fd.h"
+#include "util/log.h"
 #include "util/time.h"
 
 #define DNS_PORT 53
@@ -64,15 +66,16 @@ typedef struct {
 	VialDnsQuery query;
 	char *rule;
 	VialUpstreamQuestion *upstream;
-	TcpClient *client; /* NULL: UDP */
+	VialNetChange *pin;  /* the answer waits for it */
+	GByteArray *message; /* that answer */
+	TcpClient *client;   /* NULL: UDP */
 	struct sockaddr_storage from;
 	socklen_t from_bytes;
 } Question;
 
 /* ---- TCP clients ---- */
 
-static void
-client_free(gpointer data)
+static void client_free(gpointer data)
 {
 	TcpClient *client = data;
 
@@ -84,8 +87,7 @@ client_free(gpointer data)
 }
 
 /* A client that leaves while its question is under way: the answer finds nobody. */
-static void
-client_drop(TcpClient *client)
+static void client_drop(TcpClient *client)
 {
 	VialResolver *resolver = client->resolver;
 	GHashTableIter iter;
@@ -100,32 +102,36 @@ client_drop(TcpClient *client)
 
 /* ---- answering ---- */
 
-static void
-question_free(gpointer data)
+static void question_free(gpointer data)
 {
 	Question *question = data;
 
 	vial_upstream_cancel(question->upstream);
+	vial_net_change_forget(question->pin);
+	g_clear_pointer(&question->message, g_byte_array_unref);
 	g_free(question->rule);
 	g_free(question);
 }
 
-static void
-send_answer(Question *question, int rcode, const GPtrArray *records, int extended_error)
+static GByteArray *write_answer(const Question *question, int rcode, const GPtrArray *records, int extended_error)
 {
-	g_autoptr(GByteArray) message = g_byte_array_new();
+	GByteArray *message = g_byte_array_new();
 	gsize max_bytes = question->client ? VIAL_DNS_MAX_MESSAGE : question->query.udp_bytes;
 
 	vial_dns_write_answer(message, &question->query, rcode, records, TTL_MIN, TTL_MAX, max_bytes, extended_error);
+	return message;
+}
+
+static void send_answer(Question *question, GByteArray *message)
+{
+	guint8 prefix[2] = { (guint8)(message->len >> 8), (guint8)message->len };
+
 	if (!question->client) {
 		/* A full socket buffer loses the answer, as UDP may; the client asks again. */
 		(void)!sendto(question->resolver->udp_fd, message->data, message->len, MSG_DONTWAIT | MSG_NOSIGNAL,
 		              (struct sockaddr *)&question->from, question->from_bytes);
 		return;
 	}
-
-	guint8 prefix[2] = {(guint8)(message->len >> 8), (guint8)message->len};
-
 	/* One answer per connection, at most 64 KiB: it fits the socket's buffer. */
 	g_byte_array_prepend(message, prefix, 2);
 	(void)!send(question->client->fd, message->data, message->len, MSG_DONTWAIT | MSG_NOSIGNAL);
@@ -133,21 +139,25 @@ send_answer(Question *question, int rcode, const GPtrArray *records, int extende
 }
 
 /* Sends and forgets. */
-static void
-answer(Question *question, int rcode, const GPtrArray *records, int extended_error)
+static void answer_with(Question *question, GByteArray *message)
 {
 	TcpClient *client = question->client;
 	VialResolver *resolver = question->resolver;
 
-	send_answer(question, rcode, records, extended_error);
+	send_answer(question, message);
+	g_byte_array_unref(message);
 	if (!g_hash_table_remove(resolver->under_way, question))
 		question_free(question);
 	if (client)
 		client_drop(client);
 }
 
-static void
-note(VialResolver *resolver, const char *name, gboolean is_allowed, const char *rule, const char *reason)
+static void answer(Question *question, int rcode, const GPtrArray *records, int extended_error)
+{
+	answer_with(question, write_answer(question, rcode, records, extended_error));
+}
+
+static void note(VialResolver *resolver, const char *name, gboolean is_allowed, const char *rule, const char *reason)
 {
 	VialEventFacts facts = {
 		.kind = VIAL_EVENT_DNS,
@@ -165,8 +175,7 @@ note(VialResolver *resolver, const char *name, gboolean is_allowed, const char *
 	vial_events_add(resolver->slot->events, &facts);
 }
 
-static void
-refuse(Question *question, const char *rule, const char *reason)
+static void refuse(Question *question, const char *rule, const char *reason)
 {
 	note(question->resolver, question->query.name, FALSE, rule, reason);
 	answer(question, VIAL_DNS_NXDOMAIN, NULL, EDE_FILTERED);
@@ -175,8 +184,7 @@ refuse(Question *question, const char *rule, const char *reason)
 /* ---- an answer from the network ---- */
 
 /* An alias must not lead to a name that the policy denies, unless the name asked for is itself allowed by name. */
-static gboolean
-chain_is_allowed(const Question *question, const VialDnsAnswer *found)
+static gboolean chain_is_allowed(const Question *question, const VialDnsAnswer *found)
 {
 	const VialNetPolicy *policy = question->resolver->slot->policy;
 	VialNetVerdict verdict = vial_net_policy_check_name(policy, question->query.name);
@@ -190,9 +198,7 @@ chain_is_allowed(const Question *question, const VialDnsAnswer *found)
 }
 
 /* Takes out what the guest may not have; the addresses that stay are in `addresses`. */
-static GPtrArray *
-filter_addresses(const Question *question, const VialDnsAnswer *found, GArray *addresses, guint *out_ttl,
-                 const char **out_rule)
+static GPtrArray *filter_addresses(const Question *question, const VialDnsAnswer *found, GArray *addresses, guint *out_ttl, const char **out_rule)
 {
 	GPtrArray *records = g_ptr_array_new();
 	int family = question->query.type == VIAL_DNS_A ? AF_INET : AF_INET6;
@@ -212,8 +218,20 @@ filter_addresses(const Question *question, const VialDnsAnswer *found, GArray *a
 	return records;
 }
 
-static void
-answer_addresses(Question *question, const VialDnsAnswer *found)
+/* The kernel knows the addresses, or will not: only now may the guest. */
+static void on_pinned(const GError *error, gpointer data)
+{
+	Question *question = data;
+
+	if (error) {
+		vial_log_warning("net", "an address could not be opened", "sandbox_id", question->resolver->slot->label, "error", error->message);
+		return answer(question, VIAL_DNS_SERVFAIL, NULL, -1);
+	}
+	note(question->resolver, question->query.name, TRUE, question->rule, NULL);
+	answer_with(question, g_steal_pointer(&question->message));
+}
+
+static void answer_addresses(Question *question, const VialDnsAnswer *found)
 {
 	g_autoptr(GArray) addresses = g_array_new(FALSE, FALSE, sizeof(VialAddress));
 	g_autoptr(GPtrArray) records = NULL;
@@ -227,16 +245,14 @@ answer_addresses(Question *question, const VialDnsAnswer *found)
 		answer(question, VIAL_DNS_NOERROR, NULL, EDE_FILTERED);
 		return;
 	}
-	if (records->len && !vial_slot_pin(slot, question->query.name, addresses, ttl)) {
-		answer(question, VIAL_DNS_SERVFAIL, NULL, -1);
-		return;
-	}
-	note(question->resolver, question->query.name, TRUE, question->rule, NULL);
-	answer(question, found->rcode, records, -1);
+	question->message = write_answer(question, found->rcode, records, -1);
+	if (records->len)
+		vial_net_change_pin(slot, question->query.name, addresses, ttl, &question->pin, on_pinned, question);
+	else
+		on_pinned(NULL, question);
 }
 
-static void
-on_upstream(const VialDnsAnswer *found, gpointer data)
+static void on_upstream(const VialDnsAnswer *found, gpointer data)
 {
 	Question *question = data;
 	VialNetVerdict verdict;
@@ -262,8 +278,7 @@ on_upstream(const VialDnsAnswer *found, gpointer data)
 
 /* ---- a question from the guest ---- */
 
-static gboolean
-is_supported(guint16 type)
+static gboolean is_supported(guint16 type)
 {
 	switch (type) {
 	case VIAL_DNS_A:
@@ -283,11 +298,10 @@ is_supported(guint16 type)
 }
 
 /* Names that mean something inside somebody's network only; a baseline does not cover them, a rule by name does. */
-static gboolean
-is_inside_name(const char *name)
+static gboolean is_inside_name(const char *name)
 {
-	static const char *const zones[] = {"local", "localhost", "internal", "home.arpa", "onion", "test", "invalid", "arpa",
-	                                    "lan",   "intranet",  "private",  "corp",      "home",  NULL};
+	static const char *const zones[] = { "local", "localhost", "internal", "home.arpa", "onion", "test", "invalid",
+		                             "arpa",  "lan",       "intranet", "private",   "corp",  "home", NULL };
 
 	if (!strchr(name, '.'))
 		return TRUE;
@@ -298,8 +312,7 @@ is_inside_name(const char *name)
 }
 
 /* How much of the name is the asker's own choice. */
-static gsize
-free_bytes(const char *name, const VialNetVerdict *verdict)
+static gsize free_bytes(const char *name, const VialNetVerdict *verdict)
 {
 	const char *suffix;
 
@@ -314,8 +327,7 @@ free_bytes(const char *name, const VialNetVerdict *verdict)
 	return strlen(name) > rule_bytes ? strlen(name) - rule_bytes : 0;
 }
 
-static const char *
-check_tunnel(VialResolver *resolver, const char *name, const VialNetVerdict *verdict)
+static const char *check_tunnel(VialResolver *resolver, const char *name, const VialNetVerdict *verdict)
 {
 	gsize bytes = free_bytes(name, verdict);
 
@@ -328,8 +340,7 @@ check_tunnel(VialResolver *resolver, const char *name, const VialNetVerdict *ver
 	return NULL;
 }
 
-static void
-handle_name(Question *question)
+static void handle_name(Question *question)
 {
 	VialResolver *resolver = question->resolver;
 	const char *name = question->query.name;
@@ -359,8 +370,7 @@ handle_name(Question *question)
 	}
 	question->rule = g_strdup(verdict.rule);
 	if (g_hash_table_size(resolver->under_way) < MAX_UNDER_WAY)
-		question->upstream = vial_upstream_ask(resolver->slot->net->upstream, name, question->query.type, on_upstream,
-		                                       question);
+		question->upstream = vial_upstream_ask(resolver->slot->net->upstream, name, question->query.type, on_upstream, question);
 	if (!question->upstream) {
 		answer(question, VIAL_DNS_SERVFAIL, NULL, -1);
 		return;
@@ -368,9 +378,8 @@ handle_name(Question *question)
 	g_hash_table_add(resolver->under_way, question);
 }
 
-static void
-handle(VialResolver *resolver, const guint8 *bytes, gsize size, TcpClient *client, const struct sockaddr_storage *from,
-       socklen_t from_bytes)
+static void handle(VialResolver *resolver, const guint8 *bytes, gsize size, TcpClient *client, const struct sockaddr_storage *from,
+                   socklen_t from_bytes)
 {
 	Question *question = g_new0(Question, 1);
 	guint rate = resolver->slot->limits.dns_rate;
@@ -398,8 +407,7 @@ handle(VialResolver *resolver, const guint8 *bytes, gsize size, TcpClient *clien
 	}
 }
 
-static gboolean
-on_datagram(gint fd, GIOCondition condition, gpointer data)
+static gboolean on_datagram(gint fd, GIOCondition condition, gpointer data)
 {
 	VialResolver *resolver = data;
 
@@ -418,8 +426,7 @@ on_datagram(gint fd, GIOCondition condition, gpointer data)
 
 /* ---- TCP ---- */
 
-static gboolean
-on_client_timeout(gpointer data)
+static gboolean on_client_timeout(gpointer data)
 {
 	TcpClient *client = data;
 
@@ -428,8 +435,7 @@ on_client_timeout(gpointer data)
 	return G_SOURCE_REMOVE;
 }
 
-static gboolean
-on_client(gint fd, GIOCondition condition, gpointer data)
+static gboolean on_client(gint fd, GIOCondition condition, gpointer data)
 {
 	TcpClient *client = data;
 	guint8 bytes[1024];
@@ -464,8 +470,7 @@ on_client(gint fd, GIOCondition condition, gpointer data)
 	return g_hash_table_contains(resolver->clients, client) ? G_SOURCE_CONTINUE : G_SOURCE_REMOVE;
 }
 
-static gboolean
-on_accept(gint fd, GIOCondition condition, gpointer data)
+static gboolean on_accept(gint fd, GIOCondition condition, gpointer data)
 {
 	VialResolver *resolver = data;
 	int accepted = accept4(fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
@@ -489,8 +494,7 @@ on_accept(gint fd, GIOCondition condition, gpointer data)
 
 /* ---- life ---- */
 
-VialResolver *
-vial_resolver_new(VialNetSlot *slot, GError **error)
+VialResolver *vial_resolver_new(VialNetSlot *slot, GError **error)
 {
 	VialResolver *resolver = g_new0(VialResolver, 1);
 
@@ -510,8 +514,7 @@ vial_resolver_new(VialNetSlot *slot, GError **error)
 	return resolver;
 }
 
-void
-vial_resolver_free(VialResolver *resolver)
+void vial_resolver_free(VialResolver *resolver)
 {
 	if (!resolver)
 		return;

@@ -13,8 +13,7 @@
  * Below IP: only the guest's own hardware address, no VLANs, no other protocols, and a limit on packets before anything
  * costly looks at them.
  */
-static void
-put_link_layer(GString *out, const VialRuleCaps *caps)
+static void put_link_layer(GString *out, const VialRuleCaps *caps)
 {
 	g_string_append(out, "table netdev vial\n"
 	                     "delete table netdev vial\n"
@@ -23,15 +22,13 @@ put_link_layer(GString *out, const VialRuleCaps *caps)
 	                     "  type filter hook ingress device \"" VIAL_GATE_INTERFACE "\" priority 0; policy drop;\n"
 	                     "  ether saddr != " VIAL_NET_GUEST_MAC " drop\n");
 	if (caps->packet_rate)
-		g_string_append_printf(out, "  limit rate over %u/second burst %u packets drop\n", caps->packet_rate,
-		                       MAX(caps->packet_rate / 4, 16));
+		g_string_append_printf(out, "  limit rate over %u/second burst %u packets drop\n", caps->packet_rate, MAX(caps->packet_rate / 4, 16));
 	g_string_append(out, "  ether type { ip, ip6, arp } accept\n"
 	                     " }\n"
 	                     "}\n");
 }
 
-static void
-put_caps(GString *out, const VialRuleCaps *caps)
+static void put_caps(GString *out, const VialRuleCaps *caps)
 {
 	if (caps->max_connections)
 		g_string_append_printf(out, "add rule " GATE " caps ct count over %u goto over_limit\n", caps->max_connections);
@@ -48,105 +45,103 @@ put_caps(GString *out, const VialRuleCaps *caps)
  * A refused TCP connection gets "network unreachable", as if there were no route: gVisor and Linux pass that on at once.
  * UDP gets "port unreachable", the only ICMP error that an ordinary UDP socket reports.
  */
-static const char gate_chains[] =
-	" chain source {\n"
-	"  type filter hook prerouting priority raw; policy accept;\n"
-	"  iifname != \"" VIAL_GATE_INTERFACE "\" return\n"
-	"  ip saddr " VIAL_NET_GUEST_V4 " return\n"
-	"  meta l4proto icmpv6 icmpv6 type { nd-neighbor-solicit, nd-neighbor-advert } return\n"
-	"  ip6 saddr != " VIAL_NET_GUEST_V6 " drop\n"
-	"  exthdr rt exists drop\n"
-	"  meta nfproto ipv6 return\n"
-	"  drop\n"
-	" }\n"
-	" chain judge {\n"
-	"  type filter hook prerouting priority mangle; policy accept;\n"
-	"  iifname \"" VIAL_GATE_INTERFACE "\" jump from_guest\n"
-	" }\n"
-	" chain from_guest {\n"
-	"  ct state established,related accept\n"
-	"  meta l4proto icmpv6 icmpv6 type { nd-neighbor-solicit, nd-neighbor-advert } accept\n"
-	"  ct state != new goto unknown\n"
-	"  meta l4proto tcp tcp flags & (fin|syn|rst|ack) != syn goto unknown\n"
-	"  jump caps\n"
-	"  jump known_protocols\n"
-	"  jump rules\n"
-	"  goto deny\n"
-	" }\n"
-	" chain known_protocols {\n"
-	"  meta l4proto { tcp, udp } return\n"
-	"  meta l4proto icmp icmp type echo-request return\n"
-	"  meta l4proto icmpv6 icmpv6 type echo-request return\n"
-	"  goto deny\n"
-	" }\n"
-	" chain deny {\n"
-	"  limit rate 50/second burst 200 packets log prefix \"deny\" group 7 snaplen 96\n"
-	"  goto refuse\n"
-	" }\n"
-	" chain caps {\n"
-	" }\n"
-	" chain rules {\n"
-	" }\n"
-	" chain admit {\n"
-	"  ct mark set 1 log prefix \"allow\" group 7 snaplen 96 accept\n"
-	" }\n"
-	" chain ask {\n"
-	"  meta l4proto { tcp, udp } th dport 53 ct mark set 3 accept\n"
-	" }\n"
-	" chain inspect {\n"
-	"  ct mark set 2 accept\n"
-	" }\n"
-	" chain refuse {\n"
-	"  meta l4proto tcp reject with icmpx no-route\n"
-	"  reject with icmpx port-unreachable\n"
-	" }\n"
-	" chain over_limit {\n"
-	"  limit rate 10/second burst 20 packets log prefix \"limit\" group 7 snaplen 96\n"
-	"  goto refuse\n"
-	" }\n"
-	/* A connection that this slot never saw begin: cut by a policy, or inherited through a snapshot. */
-	" chain unknown {\n"
-	"  meta l4proto tcp reject with tcp reset\n"
-	"  drop\n"
-	" }\n"
-	" chain divert {\n"
-	"  type nat hook prerouting priority dstnat; policy accept;\n"
-	"  ct mark 2 meta l4proto tcp redirect to :" G_STRINGIFY(VIAL_PROXY_PORT) "\n"
-	" }\n"
-	" chain local {\n"
-	"  type filter hook input priority filter; policy drop;\n"
-	"  ct state established,related accept\n"
-	"  iifname \"" VIAL_GATE_INTERFACE "\" ct mark { 2, 3 } accept\n"
-	"  meta l4proto icmpv6 icmpv6 type { nd-neighbor-solicit, nd-neighbor-advert } accept\n"
-	" }\n"
-	" chain through {\n"
-	"  type filter hook forward priority filter; policy drop;\n"
-	"  tcp flags syn tcp option maxseg size set rt mtu\n"
-	"  ct state established,related accept\n"
-	"  iifname \"" VIAL_GATE_INTERFACE "\" oifname \"" VIAL_GATE_UPLINK "\" ct mark 1 accept\n"
-	" }\n"
-	" chain own {\n"
-	"  type filter hook output priority filter; policy drop;\n"
-	"  ct state established,related accept\n"
-	"  oifname \"" VIAL_GATE_UPLINK "\" meta mark 1 accept\n"
-	"  oifname \"" VIAL_GATE_INTERFACE "\" meta l4proto { icmp, icmpv6 } accept\n"
-	"  oifname \"" VIAL_GATE_INTERFACE "\" meta l4proto tcp tcp flags & rst == rst accept\n"
-	"  meta l4proto icmpv6 icmpv6 type { nd-neighbor-solicit, nd-neighbor-advert } accept\n"
-	" }\n"
-	" chain leave {\n"
-	"  type nat hook postrouting priority srcnat; policy accept;\n"
-	"  oifname \"" VIAL_GATE_UPLINK "\" masquerade\n"
-	" }\n";
+static const char gate_chains[] = " chain source {\n"
+				  "  type filter hook prerouting priority raw; policy accept;\n"
+				  "  iifname != \"" VIAL_GATE_INTERFACE "\" return\n"
+				  "  ip saddr " VIAL_NET_GUEST_V4 " return\n"
+				  "  meta l4proto icmpv6 icmpv6 type { nd-neighbor-solicit, nd-neighbor-advert } return\n"
+				  "  ip6 saddr != " VIAL_NET_GUEST_V6 " drop\n"
+				  "  exthdr rt exists drop\n"
+				  "  meta nfproto ipv6 return\n"
+				  "  drop\n"
+				  " }\n"
+				  " chain judge {\n"
+				  "  type filter hook prerouting priority mangle; policy accept;\n"
+				  "  iifname \"" VIAL_GATE_INTERFACE "\" jump from_guest\n"
+				  " }\n"
+				  " chain from_guest {\n"
+				  "  ct state established,related accept\n"
+				  "  meta l4proto icmpv6 icmpv6 type { nd-neighbor-solicit, nd-neighbor-advert } accept\n"
+				  "  ct state != new goto unknown\n"
+				  "  meta l4proto tcp tcp flags & (fin|syn|rst|ack) != syn goto unknown\n"
+				  "  jump caps\n"
+				  "  jump known_protocols\n"
+				  "  jump rules\n"
+				  "  goto deny\n"
+				  " }\n"
+				  " chain known_protocols {\n"
+				  "  meta l4proto { tcp, udp } return\n"
+				  "  meta l4proto icmp icmp type echo-request return\n"
+				  "  meta l4proto icmpv6 icmpv6 type echo-request return\n"
+				  "  goto deny\n"
+				  " }\n"
+				  " chain deny {\n"
+				  "  limit rate 50/second burst 200 packets log prefix \"deny\" group 7 snaplen 96\n"
+				  "  goto refuse\n"
+				  " }\n"
+				  " chain caps {\n"
+				  " }\n"
+				  " chain rules {\n"
+				  " }\n"
+				  " chain admit {\n"
+				  "  ct mark set 1 log prefix \"allow\" group 7 snaplen 96 accept\n"
+				  " }\n"
+				  " chain ask {\n"
+				  "  meta l4proto { tcp, udp } th dport 53 ct mark set 3 accept\n"
+				  " }\n"
+				  " chain inspect {\n"
+				  "  ct mark set 2 accept\n"
+				  " }\n"
+				  " chain refuse {\n"
+				  "  meta l4proto tcp reject with icmpx no-route\n"
+				  "  reject with icmpx port-unreachable\n"
+				  " }\n"
+				  " chain over_limit {\n"
+				  "  limit rate 10/second burst 20 packets log prefix \"limit\" group 7 snaplen 96\n"
+				  "  goto refuse\n"
+				  " }\n"
+				  /* A connection that this slot never saw begin: cut by a policy, or inherited through a snapshot. */
+				  " chain unknown {\n"
+				  "  meta l4proto tcp reject with tcp reset\n"
+				  "  drop\n"
+				  " }\n"
+				  " chain divert {\n"
+				  "  type nat hook prerouting priority dstnat; policy accept;\n"
+				  "  ct mark 2 meta l4proto tcp redirect to :" G_STRINGIFY(
+					  VIAL_PROXY_PORT) "\n"
+							   " }\n"
+							   " chain local {\n"
+							   "  type filter hook input priority filter; policy drop;\n"
+							   "  ct state established,related accept\n"
+							   "  iifname \"" VIAL_GATE_INTERFACE "\" ct mark { 2, 3 } accept\n"
+							   "  meta l4proto icmpv6 icmpv6 type { nd-neighbor-solicit, nd-neighbor-advert } accept\n"
+							   " }\n"
+							   " chain through {\n"
+							   "  type filter hook forward priority filter; policy drop;\n"
+							   "  tcp flags syn tcp option maxseg size set rt mtu\n"
+							   "  ct state established,related accept\n"
+							   "  iifname \"" VIAL_GATE_INTERFACE "\" oifname \"" VIAL_GATE_UPLINK "\" ct mark 1 accept\n"
+							   " }\n"
+							   " chain own {\n"
+							   "  type filter hook output priority filter; policy drop;\n"
+							   "  ct state established,related accept\n"
+							   "  oifname \"" VIAL_GATE_UPLINK "\" meta mark 1 accept\n"
+							   "  oifname \"" VIAL_GATE_INTERFACE "\" meta l4proto { icmp, icmpv6 } accept\n"
+							   "  oifname \"" VIAL_GATE_INTERFACE "\" meta l4proto tcp tcp flags & rst == rst accept\n"
+							   "  meta l4proto icmpv6 icmpv6 type { nd-neighbor-solicit, nd-neighbor-advert } accept\n"
+							   " }\n"
+							   " chain leave {\n"
+							   "  type nat hook postrouting priority srcnat; policy accept;\n"
+							   "  oifname \"" VIAL_GATE_UPLINK "\" masquerade\n"
+							   " }\n";
 
 /* Named sets, made once: a policy only refers to them, which halves the time it takes to put it in force. */
-static void
-put_scope_set(GString *out, VialScope scope, int family)
+static void put_scope_set(GString *out, VialScope scope, int family)
 {
 	const char *separator = "";
 
 	g_string_append_printf(out, " set %s%d {\n  type ipv%d_addr; flags interval; auto-merge;\n  elements = {",
-	                       scope == VIAL_SCOPE_SEALED ? "sealed" : "closed", family == AF_INET ? 4 : 6,
-	                       family == AF_INET ? 4 : 6);
+	                       scope == VIAL_SCOPE_SEALED ? "sealed" : "closed", family == AF_INET ? 4 : 6, family == AF_INET ? 4 : 6);
 	for (const VialScopeRange *range = vial_scope_ranges(); range->text; range++) {
 		if (range->scope != scope || (strchr(range->text, ':') ? AF_INET6 : AF_INET) != family)
 			continue;
@@ -156,8 +151,7 @@ put_scope_set(GString *out, VialScope scope, int family)
 	g_string_append(out, " }\n }\n");
 }
 
-void
-vial_rules_gate(GString *out, const VialRuleCaps *caps)
+void vial_rules_gate(GString *out, const VialRuleCaps *caps)
 {
 	put_link_layer(out, caps);
 	g_string_append(out, "table " GATE "\ndelete table " GATE "\ntable " GATE " {\n");
@@ -170,8 +164,7 @@ vial_rules_gate(GString *out, const VialRuleCaps *caps)
 	put_caps(out, caps);
 }
 
-void
-vial_rules_caps(GString *out, const VialRuleCaps *caps)
+void vial_rules_caps(GString *out, const VialRuleCaps *caps)
 {
 	put_link_layer(out, caps);
 	g_string_append(out, "flush chain " GATE " caps\n");
@@ -182,14 +175,12 @@ vial_rules_caps(GString *out, const VialRuleCaps *caps)
 
 #define RULE "add rule " GATE " rules "
 
-static const char *
-family_word(int family)
+static const char *family_word(int family)
 {
 	return family == AF_INET ? "ip" : "ip6";
 }
 
-static void
-put_range(GString *out, const VialRange *range)
+static void put_range(GString *out, const VialRange *range)
 {
 	char text[VIAL_ADDRESS_TEXT_SIZE];
 
@@ -198,16 +189,14 @@ put_range(GString *out, const VialRange *range)
 }
 
 /* The match on ports; nothing for "all", so that ICMP is included. */
-static void
-put_ports(GString *out, guint16 from, guint16 to)
+static void put_ports(GString *out, guint16 from, guint16 to)
 {
 	if (from == 0 && to == G_MAXUINT16)
 		return;
 	g_string_append_printf(out, " meta l4proto { tcp, udp } th dport %u-%u", from, to);
 }
 
-static gboolean
-is_of_scope(const VialNetEntry *entry, VialScope scope, int family)
+static gboolean is_of_scope(const VialNetEntry *entry, VialScope scope, int family)
 {
 	return entry->kind == VIAL_NET_ENTRY_RANGE && entry->range.address.family == family &&
 	       (scope == VIAL_SCOPE_SEALED || vial_range_scope(&entry->range, NULL) == scope);
@@ -217,8 +206,7 @@ is_of_scope(const VialNetEntry *entry, VialScope scope, int family)
  * One rule with an anonymous set per different port range. Anonymous sets merge overlapping ranges (10.0.0.0/8
  * and 10.1.0.0/16) by themselves. `scope` SEALED stands for "any".
  */
-static void
-put_ranges(GString *out, const GPtrArray *list, VialScope scope, int family, const char *verdict)
+static void put_ranges(GString *out, const GPtrArray *list, VialScope scope, int family, const char *verdict)
 {
 	g_autofree guint8 *is_done = g_new0(guint8, list->len + 1);
 
@@ -232,8 +220,7 @@ put_ranges(GString *out, const GPtrArray *list, VialScope scope, int family, con
 		for (guint j = i; j < list->len; j++) {
 			const VialNetEntry *entry = g_ptr_array_index(list, j);
 
-			if (!is_of_scope(entry, scope, family) || entry->port_from != first->port_from ||
-			    entry->port_to != first->port_to)
+			if (!is_of_scope(entry, scope, family) || entry->port_from != first->port_from || entry->port_to != first->port_to)
 				continue;
 			g_string_append(out, is_first ? " " : ", ");
 			put_range(out, &entry->range);
@@ -247,8 +234,7 @@ put_ranges(GString *out, const GPtrArray *list, VialScope scope, int family, con
 }
 
 /* The host's own addresses: shut, but for those that allow_out names one by one. */
-static void
-put_host(GString *out, const VialNetPolicy *policy, const GArray *addresses)
+static void put_host(GString *out, const VialNetPolicy *policy, const GArray *addresses)
 {
 	for (guint i = 0; i < addresses->len; i++) {
 		const VialAddress *address = &g_array_index(addresses, VialAddress, i);
@@ -261,8 +247,7 @@ put_host(GString *out, const VialNetPolicy *policy, const GArray *addresses)
 		for (guint j = 0; j < policy->allow->len; j++) {
 			const VialNetEntry *entry = g_ptr_array_index(policy->allow, j);
 
-			if (entry->kind != VIAL_NET_ENTRY_RANGE || entry->range.prefix != full ||
-			    !vial_address_equal(&entry->range.address, address))
+			if (entry->kind != VIAL_NET_ENTRY_RANGE || entry->range.prefix != full || !vial_address_equal(&entry->range.address, address))
 				continue;
 			g_string_append_printf(out, RULE "%s daddr %s", family_word(address->family), text);
 			put_ports(out, entry->port_from, entry->port_to);
@@ -272,15 +257,13 @@ put_host(GString *out, const VialNetPolicy *policy, const GArray *addresses)
 	}
 }
 
-static void
-pin_set(char out[16], int family, guint group)
+static void pin_set(char out[16], int family, guint group)
 {
 	g_snprintf(out, 16, "pin%d_%u", family == AF_INET ? 4 : 6, group);
 }
 
 /* Name rules: web ports go to the proxy; QUIC cannot be checked and stays shut; the rest needs only the pinned address. */
-static void
-put_pinned(GString *out, int family, guint group, VialNetPorts ports)
+static void put_pinned(GString *out, int family, guint group, VialNetPorts ports)
 {
 	const char *word = family_word(family);
 	char set[16];
@@ -292,14 +275,13 @@ put_pinned(GString *out, int family, guint group, VialNetPorts ports)
 		if (ports.from <= port && port <= ports.to)
 			g_string_append_printf(out, RULE "%s daddr @%s tcp dport %u goto inspect\n", word, set, port);
 	}
-	g_string_append_printf(out, RULE "%s daddr @%s meta l4proto { tcp, udp } th dport %u-%u th dport != { 80, 443 } goto admit\n",
-	                       word, set, ports.from, ports.to);
+	g_string_append_printf(out, RULE "%s daddr @%s meta l4proto { tcp, udp } th dport %u-%u th dport != { 80, 443 } goto admit\n", word, set,
+	                       ports.from, ports.to);
 	if (ports.from == 0 && ports.to == G_MAXUINT16)
 		g_string_append_printf(out, RULE "%s daddr @%s meta l4proto { icmp, icmpv6 } goto admit\n", word, set);
 }
 
-static gboolean
-denies_names(const VialNetPolicy *policy)
+static gboolean denies_names(const VialNetPolicy *policy)
 {
 	for (guint i = 0; i < policy->deny->len; i++) {
 		const VialNetEntry *entry = g_ptr_array_index(policy->deny, i);
@@ -310,8 +292,7 @@ denies_names(const VialNetPolicy *policy)
 	return FALSE;
 }
 
-static void
-put_baseline_ports(GString *out, const VialNetPolicy *policy, guint16 from, guint16 to)
+static void put_baseline_ports(GString *out, const VialNetPolicy *policy, guint16 from, guint16 to)
 {
 	if (vial_net_policy_has_names(policy))
 		for (guint i = 0; i < 2; i++) {
@@ -328,8 +309,7 @@ put_baseline_ports(GString *out, const VialNetPolicy *policy, guint16 from, guin
 	g_string_append(out, " goto admit\n");
 }
 
-static void
-put_baseline(GString *out, const VialNetPolicy *policy)
+static void put_baseline(GString *out, const VialNetPolicy *policy)
 {
 	for (guint i = 0; i < policy->allow->len; i++) {
 		const VialNetEntry *entry = g_ptr_array_index(policy->allow, i);
@@ -341,14 +321,12 @@ put_baseline(GString *out, const VialNetPolicy *policy)
 		put_baseline_ports(out, policy, 0, G_MAXUINT16);
 }
 
-static void
-put_resolver(GString *out)
+static void put_resolver(GString *out)
 {
 	g_string_append(out, RULE "ip daddr " VIAL_NET_GATEWAY_V4 " goto ask\n" RULE "ip6 daddr " VIAL_NET_GATEWAY_V6 " goto ask\n");
 }
 
-static void
-put_pin_sets(GString *out, guint groups)
+static void put_pin_sets(GString *out, guint groups)
 {
 	for (guint group = 0; group < groups; group++) {
 		g_string_append_printf(out, "add set " GATE " pin4_%u { type ipv4_addr; flags timeout; }\n", group);
@@ -357,11 +335,9 @@ put_pin_sets(GString *out, guint groups)
 	}
 }
 
-void
-vial_rules_policy(GString *out, const VialNetPolicy *policy, const GArray *host_addresses, const char *hash,
-                  const char *old_hash)
+void vial_rules_policy(GString *out, const VialNetPolicy *policy, const GArray *host_addresses, const char *hash, const char *old_hash)
 {
-	static const int families[] = {AF_INET, AF_INET6};
+	static const int families[] = { AF_INET, AF_INET6 };
 	VialNetPorts ports[VIAL_NET_MAX_NAME_PORTS];
 	guint groups = vial_net_policy_name_ports(policy, ports);
 
@@ -389,8 +365,7 @@ vial_rules_policy(GString *out, const VialNetPolicy *policy, const GArray *host_
 	put_baseline(out, policy);
 }
 
-void
-vial_rules_pin(GString *out, const VialNetPolicy *policy, const char *name, const VialAddress *address, guint seconds)
+void vial_rules_pin(GString *out, const VialNetPolicy *policy, const char *name, const VialAddress *address, guint seconds)
 {
 	VialNetPorts ports[VIAL_NET_MAX_NAME_PORTS];
 	guint groups = vial_net_policy_name_ports(policy, ports);
@@ -418,46 +393,44 @@ vial_rules_pin(GString *out, const VialNetPolicy *policy, const char *name, cons
  * sealed range, and nothing may be sent into a gate that did not ask. Shared by all viald of the host; putting the same
  * text twice changes nothing.
  */
-static const char host_chains[] =
-	" set named4 {\n"
-	"  type iface_index . ipv4_addr\n"
-	" }\n"
-	" set named6 {\n"
-	"  type iface_index . ipv6_addr\n"
-	" }\n"
-	" set sealed_ports {\n"
-	"  type inet_service\n"
-	" }\n"
-	" chain to_host {\n"
-	"  type filter hook input priority filter - 10; policy accept;\n"
-	"  iifname != \"" VIAL_HOST_PREFIX "*\" return\n"
-	"  meta l4proto icmpv6 icmpv6 type { nd-neighbor-solicit, nd-neighbor-advert } accept\n"
-	"  ct state established,related accept\n"
-	"  tcp dport @sealed_ports reject with icmpx no-route\n"
-	"  iif . ip daddr @named4 accept\n"
-	"  iif . ip6 daddr @named6 accept\n"
-	"  meta l4proto tcp reject with icmpx no-route\n"
-	"  reject with icmpx port-unreachable\n"
-	" }\n"
-	" chain through {\n"
-	"  type filter hook forward priority filter - 10; policy accept;\n"
-	"  iifname \"" VIAL_HOST_PREFIX "*\" jump outwards\n"
-	"  oifname \"" VIAL_HOST_PREFIX "*\" ct state != { established, related } drop\n"
-	" }\n"
-	" chain outwards {\n"
-	"  oifname \"" VIAL_HOST_PREFIX "*\" reject with icmpx no-route\n"
-	"  ip daddr { 0.0.0.0/8, 127.0.0.0/8, 169.254.0.0/16, 224.0.0.0/4, 255.255.255.255, 168.63.129.16, 100.100.100.200,"
-	" 192.0.0.0/29, 192.0.0.192, 198.19.0.0/16 } reject with icmpx no-route\n"
-	"  ip6 daddr { ::/127, fe80::/10, ff00::/8, fd00:ec2::254, fd20:ce::254, fd76:6961:6c00::/47 }"
-	" reject with icmpx no-route\n"
-	" }\n"
-	" chain leave {\n"
-	"  type nat hook postrouting priority srcnat; policy accept;\n"
-	"  iifname \"" VIAL_HOST_PREFIX "*\" masquerade\n"
-	" }\n";
+static const char host_chains[] = " set named4 {\n"
+				  "  type iface_index . ipv4_addr\n"
+				  " }\n"
+				  " set named6 {\n"
+				  "  type iface_index . ipv6_addr\n"
+				  " }\n"
+				  " set sealed_ports {\n"
+				  "  type inet_service\n"
+				  " }\n"
+				  " chain to_host {\n"
+				  "  type filter hook input priority filter - 10; policy accept;\n"
+				  "  iifname != \"" VIAL_HOST_PREFIX "*\" return\n"
+				  "  meta l4proto icmpv6 icmpv6 type { nd-neighbor-solicit, nd-neighbor-advert } accept\n"
+				  "  ct state established,related accept\n"
+				  "  tcp dport @sealed_ports reject with icmpx no-route\n"
+				  "  iif . ip daddr @named4 accept\n"
+				  "  iif . ip6 daddr @named6 accept\n"
+				  "  meta l4proto tcp reject with icmpx no-route\n"
+				  "  reject with icmpx port-unreachable\n"
+				  " }\n"
+				  " chain through {\n"
+				  "  type filter hook forward priority filter - 10; policy accept;\n"
+				  "  iifname \"" VIAL_HOST_PREFIX "*\" jump outwards\n"
+				  "  oifname \"" VIAL_HOST_PREFIX "*\" ct state != { established, related } drop\n"
+				  " }\n"
+				  " chain outwards {\n"
+				  "  oifname \"" VIAL_HOST_PREFIX "*\" reject with icmpx no-route\n"
+				  "  ip daddr { 0.0.0.0/8, 127.0.0.0/8, 169.254.0.0/16, 224.0.0.0/4, 255.255.255.255, 168.63.129.16, 100.100.100.200,"
+				  " 192.0.0.0/29, 192.0.0.192, 198.19.0.0/16 } reject with icmpx no-route\n"
+				  "  ip6 daddr { ::/127, fe80::/10, ff00::/8, fd00:ec2::254, fd20:ce::254, fd76:6961:6c00::/47 }"
+				  " reject with icmpx no-route\n"
+				  " }\n"
+				  " chain leave {\n"
+				  "  type nat hook postrouting priority srcnat; policy accept;\n"
+				  "  iifname \"" VIAL_HOST_PREFIX "*\" masquerade\n"
+				  " }\n";
 
-void
-vial_rules_host(GString *out, const guint16 *sealed_ports)
+void vial_rules_host(GString *out, const guint16 *sealed_ports)
 {
 	/*
 	 * Made if missing, emptied of rules, filled again, in one step. The sets keep their elements: those belong to running
@@ -470,12 +443,11 @@ vial_rules_host(GString *out, const guint16 *sealed_ports)
 		g_string_append_printf(out, "add element inet vial_host sealed_ports { %u }\n", *port);
 }
 
-void
-vial_rules_host_open(GString *out, int interface_index, const VialAddress *address, gboolean is_open)
+void vial_rules_host_open(GString *out, int interface_index, const VialAddress *address, gboolean is_open)
 {
 	char text[VIAL_ADDRESS_TEXT_SIZE];
 
 	vial_address_format(address, text);
-	g_string_append_printf(out, "%s element inet vial_host named%d { %d . %s }\n", is_open ? "add" : "delete",
-	                       address->family == AF_INET ? 4 : 6, interface_index, text);
+	g_string_append_printf(out, "%s element inet vial_host named%d { %d . %s }\n", is_open ? "add" : "delete", address->family == AF_INET ? 4 : 6,
+	                       interface_index, text);
 }

@@ -42,11 +42,9 @@ void vial_rules_caps(GString *out, const VialRuleCaps *caps);
  * them again with vial_rules_pin() in the same transaction. `hash` names the empty chain by which an adopting viald
  * recognises the policy; `old_hash` (or NULL) is the one to remove.
  */
-void vial_rules_policy(GString *out, const VialNetPolicy *policy, const GArray *host_addresses, const char *hash,
-                       const char *old_hash);
+void vial_rules_policy(GString *out, const VialNetPolicy *policy, const GArray *host_addresses, const char *hash, const char *old_hash);
 /* Lets the guest reach `address` as `name` (normalised) for `seconds`, at the ports that the policy's name rules give. */
-void vial_rules_pin(GString *out, const VialNetPolicy *policy, const char *name, const VialAddress *address,
-                    guint seconds);
+void vial_rules_pin(GString *out, const VialNetPolicy *policy, const char *name, const VialAddress *address, guint seconds);
 
 /* The host's own table: what sandboxes may do to the host (nothing) and how their traffic leaves. */
 void vial_rules_host(GString *out, const guint16 *sealed_ports);

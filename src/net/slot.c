@@ -26,14 +26,10 @@
 
 /* Part of the policy's hash: raise it when rules.c changes, and adopted slots get the new rules. */
 #define RULES_VERSION "2"
-/* How long an answered address stays open beyond its TTL: programs resolve first and connect later. */
-#define PIN_MIN_SECONDS 60
-#define PIN_EXTRA_SECONDS 60
 #define HOST_ADDRESSES_MS 10000
 #define LISTEN_BACKLOG 256
 
-gboolean
-vial_bucket_take(VialBucket *bucket, double rate, double burst)
+gboolean vial_bucket_take(VialBucket *bucket, double rate, double burst)
 {
 	gint64 now_ms = vial_time_monotonic_ms();
 
@@ -48,21 +44,18 @@ vial_bucket_take(VialBucket *bucket, double rate, double burst)
 	return TRUE;
 }
 
-int
-vial_gate_socket(int gate_fd, int type, guint16 port, GError **error)
+int vial_gate_socket(int gate_fd, int type, guint16 port, GError **error)
 {
 	vial_autofd int fd = vial_netns_socket(gate_fd, AF_INET6, type, 0, error);
-	struct sockaddr_in6 address = {.sin6_family = AF_INET6, .sin6_port = htons(port), .sin6_addr = IN6ADDR_ANY_INIT};
+	struct sockaddr_in6 address = { .sin6_family = AF_INET6, .sin6_port = htons(port), .sin6_addr = IN6ADDR_ANY_INIT };
 	int off = 0;
 	int on = 1;
 
 	if (fd < 0)
 		return -1;
-	if (setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof(off)) < 0 ||
-	    setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) < 0 ||
+	if (setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof(off)) < 0 || setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) < 0 ||
 	    setsockopt(fd, SOL_SOCKET, SO_BINDTODEVICE, VIAL_GATE_INTERFACE, sizeof(VIAL_GATE_INTERFACE)) < 0 ||
-	    bind(fd, (struct sockaddr *)&address, sizeof(address)) < 0 ||
-	    (type == SOCK_STREAM && listen(fd, LISTEN_BACKLOG) < 0)) {
+	    bind(fd, (struct sockaddr *)&address, sizeof(address)) < 0 || (type == SOCK_STREAM && listen(fd, LISTEN_BACKLOG) < 0)) {
 		vial_fail(error, VIAL_ERROR_INTERNAL, "cannot listen in the sandbox's gate: %s", g_strerror(errno));
 		return -1;
 	}
@@ -71,8 +64,7 @@ vial_gate_socket(int gate_fd, int type, guint16 port, GError **error)
 
 /* ---- verdicts ---- */
 
-static gboolean
-is_host_address(const VialNetSlot *slot, const VialAddress *address)
+static gboolean is_host_address(const VialNetSlot *slot, const VialAddress *address)
 {
 	const GArray *addresses = slot->net->host.addresses;
 
@@ -82,19 +74,16 @@ is_host_address(const VialNetSlot *slot, const VialAddress *address)
 	return FALSE;
 }
 
-VialNetVerdict
-vial_slot_judge(VialNetSlot *slot, const char *name, const char *claimed_name, const VialAddress *address, guint16 port)
+VialNetVerdict vial_slot_judge(VialNetSlot *slot, const char *name, const char *claimed_name, const VialAddress *address, guint16 port)
 {
-	if (slot->policy->mode != VIAL_NET_DISABLED && is_host_address(slot, address) &&
-	    !vial_net_policy_names_address(slot->policy, address, port))
-		return (VialNetVerdict){.by = VIAL_NET_BY_SCOPE,
-		                        .rule = "host",
-		                        .reason = "the host's own addresses are closed unless allow_out names exactly this one"};
+	if (slot->policy->mode != VIAL_NET_DISABLED && is_host_address(slot, address) && !vial_net_policy_names_address(slot->policy, address, port))
+		return (VialNetVerdict){ .by = VIAL_NET_BY_SCOPE,
+			                 .rule = "host",
+			                 .reason = "the host's own addresses are closed unless allow_out names exactly this one" };
 	return vial_net_policy_check_connection(slot->policy, name, claimed_name, address, port);
 }
 
-gboolean
-vial_slot_may_answer(VialNetSlot *slot, const VialAddress *address, const char **out_rule)
+gboolean vial_slot_may_answer(VialNetSlot *slot, const VialAddress *address, const char **out_rule)
 {
 	VialScope scope = vial_address_scope(address, out_rule);
 	gboolean is_host = is_host_address(slot, address);
@@ -117,34 +106,13 @@ vial_slot_may_answer(VialNetSlot *slot, const VialAddress *address, const char *
 
 /* ---- pins ---- */
 
-gboolean
-vial_slot_pin(VialNetSlot *slot, const char *name, const GArray *addresses, guint ttl_seconds)
-{
-	guint seconds = MAX(ttl_seconds, PIN_MIN_SECONDS) + PIN_EXTRA_SECONDS;
-	gint64 until_ms = vial_time_monotonic_ms() + (gint64)seconds * 1000;
-	g_autoptr(GString) commands = g_string_new(NULL);
-	g_autoptr(GError) error = NULL;
-
-	for (guint i = 0; i < addresses->len; i++) {
-		const VialAddress *address = &g_array_index(addresses, VialAddress, i);
-
-		vial_answers_add(slot->answers, name, address, until_ms);
-		vial_rules_pin(commands, slot->policy, name, address, seconds);
-	}
-	if (!commands->len || vial_nft_run(slot->nft, commands->str, &error))
-		return TRUE;
-	vial_log_warning("net", "an address could not be opened", "sandbox_id", slot->label, "error", error->message);
-	return FALSE;
-}
-
 typedef struct {
 	const VialNetPolicy *policy;
 	GString *commands;
 	gint64 now_ms;
 } Repin;
 
-static gboolean
-repin(const char *name, const VialAddress *address, gint64 until_ms, gpointer data)
+static gboolean repin(const char *name, const VialAddress *address, gint64 until_ms, gpointer data)
 {
 	Repin *again = data;
 
@@ -154,8 +122,7 @@ repin(const char *name, const VialAddress *address, gint64 until_ms, gpointer da
 
 /* ---- what the kernel reports ---- */
 
-static const char *
-protocol_name(guint8 protocol)
+static const char *protocol_name(guint8 protocol)
 {
 	switch (protocol) {
 	case IPPROTO_TCP:
@@ -178,8 +145,7 @@ typedef struct {
 	VialNetVerdict verdict;
 } NameSearch;
 
-static gboolean
-is_admitting_name(const char *name, const VialAddress *address, gint64 until_ms, gpointer data)
+static gboolean is_admitting_name(const char *name, const VialAddress *address, gint64 until_ms, gpointer data)
 {
 	NameSearch *search = data;
 	VialNetVerdict verdict = vial_slot_judge(search->slot, name, NULL, address, search->port);
@@ -192,21 +158,18 @@ is_admitting_name(const char *name, const VialAddress *address, gint64 until_ms,
 }
 
 /* The verdict on a connection that the kernel decided by its address: by an address rule, else by a pinned name. */
-static VialNetVerdict
-judge_direct(VialNetSlot *slot, const VialAddress *address, guint16 port, const char **out_name)
+static VialNetVerdict judge_direct(VialNetSlot *slot, const VialAddress *address, guint16 port, const char **out_name)
 {
 	VialNetVerdict verdict = vial_slot_judge(slot, NULL, NULL, address, port);
-	NameSearch search = {.slot = slot, .address = address, .port = port};
+	NameSearch search = { .slot = slot, .address = address, .port = port };
 
-	if (vial_answers_each(slot->answers, address, vial_time_monotonic_ms(), is_admitting_name, &search) &&
-	    !verdict.allowed)
+	if (vial_answers_each(slot->answers, address, vial_time_monotonic_ms(), is_admitting_name, &search) && !verdict.allowed)
 		verdict = search.verdict;
 	*out_name = search.name;
 	return verdict;
 }
 
-static void
-on_logged(const VialLogPacket *packet, gpointer data)
+static void on_logged(const VialLogPacket *packet, gpointer data)
 {
 	VialNetSlot *slot = data;
 	const char *name = NULL;
@@ -240,24 +203,22 @@ on_logged(const VialLogPacket *packet, gpointer data)
 	vial_events_add(slot->events, &facts);
 }
 
-static void
-on_ended(const VialConnection *connection, gpointer data)
+static void on_ended(const VialConnection *connection, gpointer data)
 {
 	VialNetSlot *slot = data;
 	guint64 event;
 
 	if (connection->mark != VIAL_MARK_DIRECT)
 		return;
-	event = vial_events_find_open(slot->events, protocol_name(connection->protocol), &connection->address,
-	                              connection->port, connection->guest_port);
+	event = vial_events_find_open(slot->events, protocol_name(connection->protocol), &connection->address, connection->port,
+	                              connection->guest_port);
 	if (event)
 		vial_events_close(slot->events, event, connection->bytes_in, connection->bytes_out);
 }
 
 /* ---- services ---- */
 
-gboolean
-vial_slot_open(VialNetSlot *slot, GError **error)
+gboolean vial_slot_open(VialNetSlot *slot, GError **error)
 {
 	slot->resolver = vial_resolver_new(slot, error);
 	if (!slot->resolver)
@@ -272,8 +233,7 @@ vial_slot_open(VialNetSlot *slot, GError **error)
 	return slot->conntrack_source != 0;
 }
 
-void
-vial_slot_close(VialNetSlot *slot)
+void vial_slot_close(VialNetSlot *slot)
 {
 	g_clear_handle_id(&slot->log_source, g_source_remove);
 	g_clear_handle_id(&slot->conntrack_source, g_source_remove);
@@ -283,10 +243,8 @@ vial_slot_close(VialNetSlot *slot)
 
 /* ---- the policy in force ---- */
 
-void
-vial_slot_policy_hash(const VialNetSlot *slot, const VialNetPolicy *policy, char out[17])
+void vial_slot_policy_hash(const VialNetLimits *limits, const VialNetPolicy *policy, char out[17])
 {
-	const VialNetLimits *limits = &slot->limits;
 	g_autoptr(json_t) json = vial_net_policy_to_json(policy);
 	g_autofree char *dump = vial_json_dump(json);
 	g_autofree char *text = g_strdup_printf("%s%s%u %u %u %u", RULES_VERSION, dump, limits->rate_mbit, limits->max_connections,
@@ -303,12 +261,11 @@ vial_slot_policy_hash(const VialNetSlot *slot, const VialNetPolicy *policy, char
  * A connection that the kernel admitted by its address. Web ports that names decide now cannot be checked any more once
  * they are under way, so they end.
  */
-static gboolean
-keeps(const VialConnection *connection, gpointer data)
+static gboolean keeps(const VialConnection *connection, gpointer data)
 {
 	VialNetSlot *slot = data;
-	gboolean is_web = vial_net_port_is_inspected(connection->port) &&
-	                  (connection->protocol == IPPROTO_TCP || connection->protocol == IPPROTO_UDP);
+	gboolean is_web =
+		vial_net_port_is_inspected(connection->port) && (connection->protocol == IPPROTO_TCP || connection->protocol == IPPROTO_UDP);
 	const char *name;
 	VialNetVerdict verdict;
 
@@ -323,8 +280,7 @@ keeps(const VialConnection *connection, gpointer data)
 }
 
 /* The host's addresses and its ways out come and go while we run. */
-static void
-refresh_host(VialNet *net)
+static void refresh_host(VialNet *net)
 {
 	gint64 now_ms = vial_time_monotonic_ms();
 	g_autoptr(GError) error = NULL;
@@ -337,8 +293,7 @@ refresh_host(VialNet *net)
 }
 
 /* The host's wall opens for host addresses that the policy names; the gate's rules see to the ports. */
-GArray *
-vial_slot_wanted_host(VialNetSlot *slot, const VialNetPolicy *policy)
+GArray *vial_slot_wanted_host(VialNetSlot *slot, const VialNetPolicy *policy)
 {
 	GArray *wanted = g_array_new(FALSE, FALSE, sizeof(VialAddress));
 
@@ -352,90 +307,94 @@ vial_slot_wanted_host(VialNetSlot *slot, const VialNetPolicy *policy)
 	return wanted;
 }
 
-gboolean
-vial_slot_open_host(VialNetSlot *slot, GArray *addresses, gboolean is_open, GError **error)
+char *vial_slot_host_rules(VialNetSlot *slot, const GArray *closing, const GArray *opening)
 {
 	g_autoptr(GString) commands = g_string_new(NULL);
 
-	for (guint i = 0; addresses && i < addresses->len; i++) {
-		const VialAddress *address = &g_array_index(addresses, VialAddress, i);
-
+	for (guint i = 0; closing && i < closing->len; i++) {
 		/* Added first so that a removal never meets an absent element. */
-		vial_rules_host_open(commands, slot->host_index, address, TRUE);
-		if (!is_open)
-			vial_rules_host_open(commands, slot->host_index, address, FALSE);
+		vial_rules_host_open(commands, slot->host_index, &g_array_index(closing, VialAddress, i), TRUE);
+		vial_rules_host_open(commands, slot->host_index, &g_array_index(closing, VialAddress, i), FALSE);
 	}
-	return !commands->len || vial_nft_run(slot->net->host_nft, commands->str, error);
+	for (guint i = 0; opening && i < opening->len; i++)
+		vial_rules_host_open(commands, slot->host_index, &g_array_index(opening, VialAddress, i), TRUE);
+	return commands->len ? g_strdup(commands->str) : NULL;
 }
 
-/* `prefix` are commands to run in the same transaction before the policy's. */
-gboolean
-vial_slot_apply(VialNetSlot *slot, const VialNetPolicy *policy, const char *prefix, GError **error)
+char *vial_slot_policy_rules(VialNetSlot *slot, const VialNetPolicy *policy, const char *hash, const char *old_hash)
 {
-	g_autoptr(GString) commands = g_string_new(prefix);
-	g_autoptr(VialNetPolicy) keep = vial_net_policy_ref(policy);
-	g_autoptr(GArray) host_open = NULL;
-	g_autoptr(GError) problem = NULL;
-	Repin again = {.policy = policy, .commands = commands, .now_ms = vial_time_monotonic_ms()};
-	gboolean is_known = slot->policy_hash[0] && !prefix;
-	char hash[17];
+	GString *commands = g_string_new(NULL);
+	Repin again = { .policy = policy, .commands = commands, .now_ms = vial_time_monotonic_ms() };
 
 	refresh_host(slot->net);
-	vial_slot_policy_hash(slot, policy, hash);
-	vial_rules_policy(commands, policy, slot->net->host.addresses, hash, is_known ? slot->policy_hash : NULL);
+	vial_rules_policy(commands, policy, slot->net->host.addresses, hash, old_hash);
 	vial_answers_each(slot->answers, NULL, again.now_ms, repin, &again);
+	return g_string_free(commands, FALSE);
+}
+
+/* At once, for a slot that nobody uses yet; change.c does it for the others. `prefix` are commands to run in the same transaction before the
+ * policy's. */
+gboolean vial_slot_apply(VialNetSlot *slot, const VialNetPolicy *policy, const char *prefix, GError **error)
+{
+	g_autoptr(VialNetPolicy) keep = vial_net_policy_ref(policy);
+	g_autofree char *rules = NULL, *commands = NULL, *host = NULL;
+	GArray *host_open;
+	char hash[17];
+
+	vial_slot_policy_hash(&slot->limits, policy, hash);
+	rules = vial_slot_policy_rules(slot, policy, hash, slot->policy_hash[0] && !prefix ? slot->policy_hash : NULL);
+	commands = g_strconcat(prefix ? prefix : "", rules, NULL);
 	host_open = vial_slot_wanted_host(slot, policy);
-	if (!vial_slot_open_host(slot, host_open, TRUE, error) || !vial_nft_run(slot->nft, commands->str, error))
+	host = vial_slot_host_rules(slot, slot->host_open, host_open);
+	if ((host && !vial_nft_run(slot->net->host_nft, host, error)) || !vial_nft_run(slot->nft, commands, error)) {
+		g_array_unref(host_open);
 		return FALSE;
+	}
 	g_strlcpy(slot->policy_hash, hash, sizeof(slot->policy_hash));
 	vial_net_policy_unref(slot->policy);
 	slot->policy = g_steal_pointer(&keep);
-	if (!vial_slot_open_host(slot, slot->host_open, FALSE, &problem) || !vial_slot_open_host(slot, host_open, TRUE, &problem))
-		vial_log_warning("net", "the host's wall could not be updated", "error", problem->message);
 	g_clear_pointer(&slot->host_open, g_array_unref);
-	slot->host_open = g_steal_pointer(&host_open);
+	slot->host_open = host_open;
 	return TRUE;
 }
 
-gboolean
-vial_slot_sift(VialNetSlot *slot, GError **error)
+void vial_slot_select_cut(VialNetSlot *slot, GPtrArray *tracked)
 {
-	guint cut = 0;
-
-	vial_proxy_sift(slot->proxy);
-	if (!vial_conntrack_sift(slot->gate_fd, keeps, slot, &cut, error))
-		return FALSE;
-	if (cut)
-		vial_log_info("net", "a new policy ended connections", "sandbox_id", slot->label);
-	return TRUE;
+	vial_proxy_prune_connections(slot->proxy);
+	for (guint i = tracked->len; i > 0; i--)
+		if (keeps(&((VialTracked *)tracked->pdata[i - 1])->connection, slot))
+			g_ptr_array_remove_index_fast(tracked, i - 1);
 }
 
-gboolean
-vial_net_slot_set_policy(VialNetSlot *slot, const VialNetPolicy *policy, GError **error)
+gboolean vial_slot_prune_connections(VialNetSlot *slot, GError **error)
 {
-	VialNetLimits before = slot->limits;
-	/* Nothing gets through a shut gate, so nothing is there to end: a guest from the pool does not wait for the kernel to
-	 * walk the connections of the whole host. */
-	gboolean was_shut = slot->policy->mode == VIAL_NET_DISABLED;
+	g_autoptr(GPtrArray) tracked = vial_conntrack_list(slot->gate_fd, error);
 
-	if (!vial_slot_set_limits(slot, vial_caps_narrow(&policy->limits, &slot->base_limits), error))
+	if (!tracked)
 		return FALSE;
-	if (!vial_slot_apply(slot, policy, NULL, error)) {
-		vial_slot_set_limits(slot, before, NULL);
-		return FALSE;
-	}
-	/* New connections already go by the new rules; now the old ones. */
-	return was_shut || vial_slot_sift(slot, error);
+	vial_slot_select_cut(slot, tracked);
+	return vial_conntrack_delete(slot->gate_fd, tracked, error);
 }
 
-const VialNetPolicy *
-vial_net_slot_policy(const VialNetSlot *slot)
+gboolean vial_net_slot_has_policy(const VialNetSlot *slot, const VialNetPolicy *policy)
+{
+	VialNetLimits limits = vial_caps_narrow(&policy->limits, &slot->base_limits);
+	char hash[17];
+
+	if (slot->changes.length > 0)
+		return FALSE;
+	if (policy->mode == VIAL_NET_DISABLED && slot->policy->mode == VIAL_NET_DISABLED)
+		return TRUE;
+	vial_slot_policy_hash(&limits, policy, hash);
+	return strcmp(hash, slot->policy_hash) == 0;
+}
+
+const VialNetPolicy *vial_net_slot_policy(const VialNetSlot *slot)
 {
 	return slot->policy;
 }
 
-json_t *
-vial_net_slot_check(VialNetSlot *slot, const char *host, guint16 port, GError **error)
+json_t *vial_net_slot_check(VialNetSlot *slot, const char *host, guint16 port, GError **error)
 {
 	VialNetVerdict verdict;
 	VialAddress address;
@@ -459,15 +418,13 @@ vial_net_slot_check(VialNetSlot *slot, const char *host, guint16 port, GError **
 	return json;
 }
 
-json_t *
-vial_net_slot_events(VialNetSlot *slot, guint64 after, guint limit)
+json_t *vial_net_slot_events(VialNetSlot *slot, guint64 after, guint limit)
 {
 	vial_proxy_progress(slot->proxy);
 	return vial_events_to_json(slot->events, after, limit);
 }
 
-void
-vial_net_slot_counters(VialNetSlot *slot, VialNetCounters *out)
+void vial_net_slot_counters(VialNetSlot *slot, VialNetCounters *out)
 {
 	guint64 from_guest, to_guest;
 

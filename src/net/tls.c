@@ -16,8 +16,7 @@ typedef struct {
 	gboolean is_bad;
 } Reader;
 
-static const guint8 *
-take(Reader *reader, gsize count)
+static const guint8 *take(Reader *reader, gsize count)
 {
 	const guint8 *at = reader->at;
 
@@ -30,8 +29,7 @@ take(Reader *reader, gsize count)
 	return at;
 }
 
-static guint
-take_number(Reader *reader, guint bytes)
+static guint take_number(Reader *reader, guint bytes)
 {
 	const guint8 *at = take(reader, bytes);
 	guint value = 0;
@@ -42,17 +40,15 @@ take_number(Reader *reader, guint bytes)
 }
 
 /* A vector with a length in front of it. */
-static Reader
-take_vector(Reader *reader, guint length_bytes)
+static Reader take_vector(Reader *reader, guint length_bytes)
 {
 	gsize length = take_number(reader, length_bytes);
 	const guint8 *at = take(reader, length);
 
-	return (Reader){.at = at, .left = at ? length : 0, .is_bad = reader->is_bad};
+	return (Reader){ .at = at, .left = at ? length : 0, .is_bad = reader->is_bad };
 }
 
-static VialSniff
-read_server_name(Reader extension, char out_name[VIAL_NAME_MAX + 1])
+static VialSniff read_server_name(Reader extension, char out_name[VIAL_NAME_MAX + 1])
 {
 	Reader list = take_vector(&extension, 2);
 	VialSniff result = VIAL_SNIFF_NO_NAME;
@@ -82,14 +78,13 @@ read_server_name(Reader extension, char out_name[VIAL_NAME_MAX + 1])
 	return list.is_bad ? VIAL_SNIFF_OTHER : result;
 }
 
-static VialSniff
-read_hello(Reader hello, char out_name[VIAL_NAME_MAX + 1])
+static VialSniff read_hello(Reader hello, char out_name[VIAL_NAME_MAX + 1])
 {
 	VialSniff result = VIAL_SNIFF_NO_NAME;
 	gboolean has_names = FALSE;
 	Reader extensions;
 
-	take(&hello, 2 + 32); /* version, random */
+	take(&hello, 2 + 32);   /* version, random */
 	take_vector(&hello, 1); /* session id */
 	take_vector(&hello, 2); /* cipher suites */
 	take_vector(&hello, 1); /* compression methods */
@@ -115,8 +110,7 @@ read_hello(Reader hello, char out_name[VIAL_NAME_MAX + 1])
 }
 
 /* The hello may be cut into any number of records; their contents are put together first. */
-VialSniff
-vial_tls_sniff(const guint8 *bytes, gsize size, char out_name[VIAL_NAME_MAX + 1])
+VialSniff vial_tls_sniff(const guint8 *bytes, gsize size, char out_name[VIAL_NAME_MAX + 1])
 {
 	g_autoptr(GByteArray) handshake = g_byte_array_new();
 	gsize at = 0;
@@ -140,7 +134,7 @@ vial_tls_sniff(const guint8 *bytes, gsize size, char out_name[VIAL_NAME_MAX + 1]
 			if (hello > VIAL_TLS_MAX_HELLO)
 				return VIAL_SNIFF_OTHER;
 			if (handshake->len >= 4 + hello)
-				return read_hello((Reader){.at = handshake->data + 4, .left = hello}, out_name);
+				return read_hello((Reader){ .at = handshake->data + 4, .left = hello }, out_name);
 		}
 		at += 5 + length;
 	}

@@ -49,8 +49,7 @@ struct VialUpstreamQuestion {
 
 /* ---- who to ask ---- */
 
-static gboolean
-parse_resolver(const char *text, Resolver *out)
+static gboolean parse_resolver(const char *text, Resolver *out)
 {
 	g_auto(GStrv) parts = g_strsplit(text, "#", 2);
 	guint64 port = 53;
@@ -64,8 +63,7 @@ parse_resolver(const char *text, Resolver *out)
 	return TRUE;
 }
 
-static void
-read_resolv_conf(VialUpstream *upstream)
+static void read_resolv_conf(VialUpstream *upstream)
 {
 	g_autofree char *text = NULL;
 	g_auto(GStrv) lines = NULL;
@@ -83,8 +81,7 @@ read_resolv_conf(VialUpstream *upstream)
 	}
 }
 
-static void
-reload(VialUpstream *upstream)
+static void reload(VialUpstream *upstream)
 {
 	gint64 now_ms = vial_time_monotonic_ms();
 	struct stat status;
@@ -98,8 +95,7 @@ reload(VialUpstream *upstream)
 	read_resolv_conf(upstream);
 }
 
-VialUpstream *
-vial_upstream_new(const char *const *resolvers, GError **error)
+VialUpstream *vial_upstream_new(const char *const *resolvers, GError **error)
 {
 	VialUpstream *upstream = g_new0(VialUpstream, 1);
 
@@ -120,8 +116,7 @@ vial_upstream_new(const char *const *resolvers, GError **error)
 	return upstream;
 }
 
-void
-vial_upstream_free(VialUpstream *upstream)
+void vial_upstream_free(VialUpstream *upstream)
 {
 	if (!upstream)
 		return;
@@ -133,16 +128,14 @@ vial_upstream_free(VialUpstream *upstream)
 
 static void try_next(VialUpstreamQuestion *question);
 
-static void
-hang_up(VialUpstreamQuestion *question)
+static void hang_up(VialUpstreamQuestion *question)
 {
 	g_clear_handle_id(&question->fd_source, g_source_remove);
 	g_clear_handle_id(&question->timer, g_source_remove);
 	vial_fd_clear(&question->fd);
 }
 
-static void
-question_free(VialUpstreamQuestion *question)
+static void question_free(VialUpstreamQuestion *question)
 {
 	hang_up(question);
 	question->upstream->under_way--;
@@ -151,8 +144,7 @@ question_free(VialUpstreamQuestion *question)
 	g_free(question);
 }
 
-static void
-finish(VialUpstreamQuestion *question, const VialDnsAnswer *answer)
+static void finish(VialUpstreamQuestion *question, const VialDnsAnswer *answer)
 {
 	VialUpstreamFunc done = question->done;
 	gpointer data = question->data;
@@ -161,8 +153,7 @@ finish(VialUpstreamQuestion *question, const VialDnsAnswer *answer)
 	done(answer, data);
 }
 
-static gboolean
-on_timeout(gpointer data)
+static gboolean on_timeout(gpointer data)
 {
 	VialUpstreamQuestion *question = data;
 
@@ -172,8 +163,7 @@ on_timeout(gpointer data)
 	return G_SOURCE_REMOVE;
 }
 
-static void
-take_answer(VialUpstreamQuestion *question, VialDnsAnswer *answer)
+static void take_answer(VialUpstreamQuestion *question, VialDnsAnswer *answer)
 {
 	if (answer->is_truncated && !question->is_tcp) {
 		question->is_tcp = TRUE;
@@ -190,8 +180,7 @@ take_answer(VialUpstreamQuestion *question, VialDnsAnswer *answer)
 	}
 }
 
-static gboolean
-on_udp(gint fd, GIOCondition condition, gpointer data)
+static gboolean on_udp(gint fd, GIOCondition condition, gpointer data)
 {
 	VialUpstreamQuestion *question = data;
 	guint8 bytes[4096];
@@ -205,8 +194,7 @@ on_udp(gint fd, GIOCondition condition, gpointer data)
 		return G_SOURCE_REMOVE;
 	}
 
-	g_autoptr(VialDnsAnswer) answer =
-		vial_dns_read_answer(bytes, (gsize)size, question->id, question->name, question->type);
+	g_autoptr(VialDnsAnswer) answer = vial_dns_read_answer(bytes, (gsize)size, question->id, question->name, question->type);
 
 	if (!answer) /* a forged or late one: wait on for the right one */
 		return G_SOURCE_CONTINUE;
@@ -216,8 +204,7 @@ on_udp(gint fd, GIOCondition condition, gpointer data)
 }
 
 /* Writes the length-prefixed question, then reads until the length-prefixed answer is whole. TRUE: more to do. */
-static gboolean
-tcp_step(VialUpstreamQuestion *question, int fd, gboolean *out_is_broken)
+static gboolean tcp_step(VialUpstreamQuestion *question, int fd, gboolean *out_is_broken)
 {
 	GByteArray *buffer = question->buffer;
 	guint8 bytes[4096];
@@ -249,8 +236,7 @@ tcp_step(VialUpstreamQuestion *question, int fd, gboolean *out_is_broken)
 
 static gboolean on_tcp(gint fd, GIOCondition condition, gpointer data);
 
-static gboolean
-on_tcp(gint fd, GIOCondition condition, gpointer data)
+static gboolean on_tcp(gint fd, GIOCondition condition, gpointer data)
 {
 	VialUpstreamQuestion *question = data;
 	gboolean was_sent = question->is_sent;
@@ -264,9 +250,8 @@ on_tcp(gint fd, GIOCondition condition, gpointer data)
 		return G_SOURCE_REMOVE;
 	}
 	if (!is_broken)
-		answer = vial_dns_read_answer(question->buffer->data + 2,
-		                              (gsize)(question->buffer->data[0] << 8 | question->buffer->data[1]), question->id,
-		                              question->name, question->type);
+		answer = vial_dns_read_answer(question->buffer->data + 2, (gsize)(question->buffer->data[0] << 8 | question->buffer->data[1]),
+		                              question->id, question->name, question->type);
 	question->fd_source = 0;
 	if (answer) {
 		take_answer(question, answer);
@@ -277,8 +262,7 @@ on_tcp(gint fd, GIOCondition condition, gpointer data)
 	return G_SOURCE_REMOVE;
 }
 
-static gboolean
-send_question(VialUpstreamQuestion *question, const Resolver *resolver)
+static gboolean send_question(VialUpstreamQuestion *question, const Resolver *resolver)
 {
 	struct sockaddr_storage address;
 	socklen_t length = vial_address_to_sockaddr(&resolver->address, resolver->port, &address);
@@ -310,8 +294,7 @@ send_question(VialUpstreamQuestion *question, const Resolver *resolver)
 	return TRUE;
 }
 
-static void
-try_next(VialUpstreamQuestion *question)
+static void try_next(VialUpstreamQuestion *question)
 {
 	GArray *resolvers = question->upstream->resolvers;
 
@@ -330,8 +313,7 @@ try_next(VialUpstreamQuestion *question)
 }
 
 /* The first try happens on the loop, so that `done` is never called from within ask(). */
-static gboolean
-on_start(gpointer data)
+static gboolean on_start(gpointer data)
 {
 	VialUpstreamQuestion *question = data;
 
@@ -340,8 +322,7 @@ on_start(gpointer data)
 	return G_SOURCE_REMOVE;
 }
 
-VialUpstreamQuestion *
-vial_upstream_ask(VialUpstream *upstream, const char *name, guint16 type, VialUpstreamFunc done, gpointer data)
+VialUpstreamQuestion *vial_upstream_ask(VialUpstream *upstream, const char *name, guint16 type, VialUpstreamFunc done, gpointer data)
 {
 	VialUpstreamQuestion *question;
 
@@ -361,8 +342,7 @@ vial_upstream_ask(VialUpstream *upstream, const char *name, guint16 type, VialUp
 	return question;
 }
 
-void
-vial_upstream_cancel(VialUpstreamQuestion *question)
+void vial_upstream_cancel(VialUpstreamQuestion *question)
 {
 	if (question)
 		question_free(question);

@@ -24,6 +24,5 @@ void vial_upstream_free(VialUpstream *upstream);
 /* `answer` is NULL when no resolver answered; borrowed. The question is gone when this is called. */
 typedef void (*VialUpstreamFunc)(const VialDnsAnswer *answer, gpointer data);
 /* NULL when too many are under way. */
-VialUpstreamQuestion *vial_upstream_ask(VialUpstream *upstream, const char *name, guint16 type, VialUpstreamFunc done,
-                                        gpointer data);
+VialUpstreamQuestion *vial_upstream_ask(VialUpstream *upstream, const char *name, guint16 type, VialUpstreamFunc done, gpointer data);
 void vial_upstream_cancel(VialUpstreamQuestion *question);

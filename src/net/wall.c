@@ -16,8 +16,7 @@
 
 static int lock_fd = -1;
 
-gboolean
-vial_wall_enter(GError **error)
+gboolean vial_wall_enter(GError **error)
 {
 	if (lock_fd >= 0)
 		return TRUE;
@@ -28,8 +27,7 @@ vial_wall_enter(GError **error)
 }
 
 /* A link of a slot, whoever's: its sandbox still stands behind the wall. */
-static gboolean
-has_slots(void)
+static gboolean has_slots(void)
 {
 	struct if_nameindex *links = if_nameindex();
 	gboolean found = links == NULL; /* not knowing is no reason to tear it down */
@@ -41,8 +39,7 @@ has_slots(void)
 	return found;
 }
 
-void
-vial_wall_leave(void)
+void vial_wall_leave(void)
 {
 	g_autoptr(VialNft) nft = NULL;
 

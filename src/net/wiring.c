@@ -20,15 +20,13 @@
 #define UPLINK_MAC "02:76:69:61:6c:03"
 #define HOST_MAC "02:76:69:61:6c:04"
 
-void
-vial_wiring_clear(VialWiring *wiring)
+void vial_wiring_clear(VialWiring *wiring)
 {
 	g_clear_pointer(&wiring->name, g_free);
 	g_clear_pointer(&wiring->gate_name, g_free);
 }
 
-void
-vial_wiring_name(VialWiring *wiring, const char *tag, guint number)
+void vial_wiring_name(VialWiring *wiring, const char *tag, guint number)
 {
 	vial_wiring_clear(wiring);
 	wiring->number = number;
@@ -37,14 +35,12 @@ vial_wiring_name(VialWiring *wiring, const char *tag, guint number)
 	g_snprintf(wiring->host_interface, sizeof(wiring->host_interface), VIAL_HOST_PREFIX "%x", number);
 }
 
-gboolean
-vial_wiring_parse(VialWiring *wiring, const char *tag, const char *name)
+gboolean vial_wiring_parse(VialWiring *wiring, const char *tag, const char *name)
 {
 	g_autofree char *prefix = g_strdup_printf("vial-%s-", tag);
 	guint64 number;
 
-	if (!g_str_has_prefix(name, prefix) ||
-	    !g_ascii_string_to_unsigned(name + strlen(prefix), 10, 0, VIAL_SLOT_NUMBERS - 1, &number, NULL))
+	if (!g_str_has_prefix(name, prefix) || !g_ascii_string_to_unsigned(name + strlen(prefix), 10, 0, VIAL_SLOT_NUMBERS - 1, &number, NULL))
 		return FALSE;
 	vial_wiring_name(wiring, tag, (guint)number);
 	return strcmp(wiring->name, name) == 0;
@@ -52,15 +48,13 @@ vial_wiring_parse(VialWiring *wiring, const char *tag, const char *name)
 
 /* ---- sysctl ---- */
 
-static gboolean
-has_ipv6(void)
+static gboolean has_ipv6(void)
 {
 	return access("/proc/sys/net/ipv6/conf/all", F_OK) == 0;
 }
 
 /* In the calling thread's namespace. What this kernel does not have is no loss: the value guards a feature. */
-static gboolean
-sysctl(const char *name, const char *value)
+static gboolean sysctl(const char *name, const char *value)
 {
 	g_autofree char *path = g_strdup_printf("/proc/sys/net/%s", name);
 	vial_autofd int fd = open(path, O_WRONLY | O_CLOEXEC);
@@ -68,8 +62,7 @@ sysctl(const char *name, const char *value)
 	return fd >= 0 && write(fd, value, strlen(value)) > 0;
 }
 
-static gboolean
-sysctl_is(const char *name, const char *value)
+static gboolean sysctl_is(const char *name, const char *value)
 {
 	g_autofree char *path = g_strdup_printf("/proc/sys/net/%s", name);
 	g_autofree char *text = NULL;
@@ -82,36 +75,35 @@ typedef struct {
 } Sysctl;
 
 static const Sysctl gate_sysctls[] = {
-	{"ipv4/ip_forward", "1"},
-	{"ipv6/conf/all/forwarding", "1"},
-	{"ipv6/conf/default/accept_ra", "0"},
-	{"ipv6/conf/default/accept_dad", "0"},
-	{"ipv6/conf/default/autoconf", "0"},
-	{"ipv4/conf/all/accept_redirects", "0"},
-	{"ipv4/conf/default/accept_redirects", "0"},
-	{"ipv6/conf/all/accept_redirects", "0"},
-	{"ipv6/conf/default/accept_redirects", "0"},
-	{"ipv4/conf/all/send_redirects", "0"},
-	{"ipv4/conf/default/send_redirects", "0"},
-	{"ipv4/conf/all/accept_source_route", "0"},
-	{"ipv4/conf/all/arp_ignore", "1"},
+	{ "ipv4/ip_forward", "1" },
+	{ "ipv6/conf/all/forwarding", "1" },
+	{ "ipv6/conf/default/accept_ra", "0" },
+	{ "ipv6/conf/default/accept_dad", "0" },
+	{ "ipv6/conf/default/autoconf", "0" },
+	{ "ipv4/conf/all/accept_redirects", "0" },
+	{ "ipv4/conf/default/accept_redirects", "0" },
+	{ "ipv6/conf/all/accept_redirects", "0" },
+	{ "ipv6/conf/default/accept_redirects", "0" },
+	{ "ipv4/conf/all/send_redirects", "0" },
+	{ "ipv4/conf/default/send_redirects", "0" },
+	{ "ipv4/conf/all/accept_source_route", "0" },
+	{ "ipv4/conf/all/arp_ignore", "1" },
 	/* Every refusal is answered; else the second one within a second looks like a lost packet. */
-	{"ipv4/icmp_ratelimit", "0"},
-	{"ipv6/icmp/ratelimit", "0"},
+	{ "ipv4/icmp_ratelimit", "0" },
+	{ "ipv6/icmp/ratelimit", "0" },
 	/* A packet in the middle of an unknown connection is no new connection: cut and inherited ones stay dead. */
-	{"netfilter/nf_conntrack_tcp_loose", "0"},
-	{"netfilter/nf_conntrack_acct", "1"},
-	{"netfilter/nf_conntrack_tcp_timeout_established", "7440"},
+	{ "netfilter/nf_conntrack_tcp_loose", "0" },
+	{ "netfilter/nf_conntrack_acct", "1" },
+	{ "netfilter/nf_conntrack_tcp_timeout_established", "7440" },
 };
 
 static const Sysctl guest_sysctls[] = {
-	{"ipv6/conf/default/accept_ra", "0"},
-	{"ipv6/conf/default/accept_dad", "0"},
-	{"ipv6/conf/default/autoconf", "0"},
+	{ "ipv6/conf/default/accept_ra", "0" },
+	{ "ipv6/conf/default/accept_dad", "0" },
+	{ "ipv6/conf/default/autoconf", "0" },
 };
 
-static gboolean
-apply_sysctls(int ns_fd, const Sysctl *list, gsize count, GError **error)
+static gboolean apply_sysctls(int ns_fd, const Sysctl *list, gsize count, GError **error)
 {
 	if (!vial_netns_enter(ns_fd, error))
 		return FALSE;
@@ -129,8 +121,7 @@ apply_sysctls(int ns_fd, const Sysctl *list, gsize count, GError **error)
 
 /* ---- building ---- */
 
-static gboolean
-up(VialNetlink *netlink, const char *name, const char *alias, int *out_index, GError **error)
+static gboolean up(VialNetlink *netlink, const char *name, const char *alias, int *out_index, GError **error)
 {
 	int index = vial_netlink_index(netlink, name);
 
@@ -143,8 +134,7 @@ up(VialNetlink *netlink, const char *name, const char *alias, int *out_index, GE
 	return TRUE;
 }
 
-static gboolean
-setup_guest(int guest_fd, GError **error)
+static gboolean setup_guest(int guest_fd, GError **error)
 {
 	g_autoptr(VialNetlink) netlink = vial_netlink_open(guest_fd, error);
 	int index;
@@ -158,8 +148,7 @@ setup_guest(int guest_fd, GError **error)
 }
 
 /* Neighbours are fixed: nothing the guest says over ARP or ND changes where its packets go. */
-static gboolean
-setup_inner(VialNetlink *netlink, int index, GError **error)
+static gboolean setup_inner(VialNetlink *netlink, int index, GError **error)
 {
 	if (!vial_netlink_add_address(netlink, index, VIAL_NET_GATEWAY_V4, VIAL_NET_PREFIX_V4, error) ||
 	    !vial_netlink_add_neighbour(netlink, index, VIAL_NET_GUEST_V4, VIAL_NET_GUEST_MAC, error))
@@ -172,8 +161,7 @@ typedef struct {
 	char host_v4[32], gate_v4[32], host_v6[64], gate_v6[64];
 } UplinkAddresses;
 
-static void
-uplink_addresses(guint number, UplinkAddresses *out)
+static void uplink_addresses(guint number, UplinkAddresses *out)
 {
 	guint v4 = number * 2;
 
@@ -183,8 +171,7 @@ uplink_addresses(guint number, UplinkAddresses *out)
 	g_snprintf(out->gate_v6, sizeof(out->gate_v6), "fd76:6961:6c01:%x::2", number);
 }
 
-static gboolean
-setup_gate(int gate_fd, const UplinkAddresses *uplink, guint64 bytes_per_second, GError **error)
+static gboolean setup_gate(int gate_fd, const UplinkAddresses *uplink, guint64 bytes_per_second, GError **error)
 {
 	g_autoptr(VialNetlink) netlink = vial_netlink_open(gate_fd, error);
 	int index, inner;
@@ -201,20 +188,17 @@ setup_gate(int gate_fd, const UplinkAddresses *uplink, guint64 bytes_per_second,
 		return FALSE;
 	if (!bytes_per_second)
 		return TRUE;
-	return vial_netlink_set_rate(netlink, inner, bytes_per_second, error) &&
-	       vial_netlink_set_rate(netlink, index, bytes_per_second, error);
+	return vial_netlink_set_rate(netlink, inner, bytes_per_second, error) && vial_netlink_set_rate(netlink, index, bytes_per_second, error);
 }
 
-static gboolean
-setup_host(const char *interface, const char *alias, const UplinkAddresses *uplink, GError **error)
+static gboolean setup_host(const char *interface, const char *alias, const UplinkAddresses *uplink, GError **error)
 {
 	g_autoptr(VialNetlink) netlink = vial_netlink_open(vial_netns_home(), error);
 	g_autofree char *forwarding = g_strdup_printf("ipv4/conf/%s/forwarding", interface);
 	g_autofree char *router_advertisements = g_strdup_printf("ipv6/conf/%s/accept_ra", interface);
 	int index;
 
-	if (!netlink || !up(netlink, interface, alias, &index, error) ||
-	    !vial_netlink_add_address(netlink, index, uplink->host_v4, 31, error) ||
+	if (!netlink || !up(netlink, interface, alias, &index, error) || !vial_netlink_add_address(netlink, index, uplink->host_v4, 31, error) ||
 	    !vial_netlink_add_neighbour(netlink, index, uplink->gate_v4, UPLINK_MAC, error))
 		return FALSE;
 	sysctl(forwarding, "1");
@@ -223,8 +207,7 @@ setup_host(const char *interface, const char *alias, const UplinkAddresses *upli
 	                       vial_netlink_add_neighbour(netlink, index, uplink->gate_v6, UPLINK_MAC, error));
 }
 
-static gboolean
-add_uplink(VialNetlink *gate, const char *interface, guint mtu, GError **error)
+static gboolean add_uplink(VialNetlink *gate, const char *interface, guint mtu, GError **error)
 {
 	VialVeth veth = {
 		.name = VIAL_GATE_UPLINK,
@@ -238,8 +221,7 @@ add_uplink(VialNetlink *gate, const char *interface, guint mtu, GError **error)
 	return vial_netlink_add_veth(gate, &veth, error);
 }
 
-static gboolean
-add_inner(VialNetlink *gate, int guest_fd, GError **error)
+static gboolean add_inner(VialNetlink *gate, int guest_fd, GError **error)
 {
 	VialVeth veth = {
 		.name = VIAL_GATE_INTERFACE,
@@ -254,8 +236,7 @@ add_inner(VialNetlink *gate, int guest_fd, GError **error)
 }
 
 /* The slot under exactly this number. VIAL_ERROR_CONFLICT: somebody has it. */
-static gboolean
-build_number(VialWiring *wiring, const char *alias, guint mtu, guint64 bytes_per_second, GError **error)
+static gboolean build_number(VialWiring *wiring, const char *alias, guint mtu, guint64 bytes_per_second, GError **error)
 {
 	vial_autofd int gate_fd = vial_netns_create(wiring->gate_name, error);
 	vial_autofd int guest_fd = -1;
@@ -271,15 +252,13 @@ build_number(VialWiring *wiring, const char *alias, guint mtu, guint64 bytes_per
 		return FALSE;
 	guest_fd = vial_netns_create(wiring->name, error);
 	uplink_addresses(wiring->number, &uplink);
-	return guest_fd >= 0 && apply_sysctls(guest_fd, guest_sysctls, G_N_ELEMENTS(guest_sysctls), error) &&
-	       add_inner(gate, guest_fd, error) && setup_guest(guest_fd, error) &&
-	       setup_gate(gate_fd, &uplink, bytes_per_second, error) &&
+	return guest_fd >= 0 && apply_sysctls(guest_fd, guest_sysctls, G_N_ELEMENTS(guest_sysctls), error) && add_inner(gate, guest_fd, error) &&
+	       setup_guest(guest_fd, error) && setup_gate(gate_fd, &uplink, bytes_per_second, error) &&
 	       setup_host(wiring->host_interface, alias, &uplink, error);
 }
 
-gboolean
-vial_wiring_build(VialWiring *wiring, const char *tag, const char *alias, guint first_number, guint mtu,
-                  guint64 bytes_per_second, GError **error)
+gboolean vial_wiring_build(VialWiring *wiring, const char *tag, const char *alias, guint first_number, guint mtu, guint64 bytes_per_second,
+                           GError **error)
 {
 	for (guint i = 0; i < VIAL_SLOT_NUMBERS; i++) {
 		g_autoptr(GError) problem = NULL;
@@ -302,20 +281,17 @@ vial_wiring_build(VialWiring *wiring, const char *tag, const char *alias, guint 
 	return vial_fail(error, VIAL_ERROR_QUOTA, "all %d network slots of this host are taken", VIAL_SLOT_NUMBERS);
 }
 
-gboolean
-vial_wiring_set_rate(int gate_fd, guint64 bytes_per_second, GError **error)
+gboolean vial_wiring_set_rate(int gate_fd, guint64 bytes_per_second, GError **error)
 {
 	g_autoptr(VialNetlink) netlink = vial_netlink_open(gate_fd, error);
 
-	return netlink &&
-	       vial_netlink_set_rate(netlink, vial_netlink_index(netlink, VIAL_GATE_INTERFACE), bytes_per_second, error) &&
+	return netlink && vial_netlink_set_rate(netlink, vial_netlink_index(netlink, VIAL_GATE_INTERFACE), bytes_per_second, error) &&
 	       vial_netlink_set_rate(netlink, vial_netlink_index(netlink, VIAL_GATE_UPLINK), bytes_per_second, error);
 }
 
-static int
-tap_open(GError **error)
+static int tap_open(GError **error)
 {
-	struct ifreq request = {.ifr_flags = IFF_TAP | IFF_NO_PI | IFF_VNET_HDR};
+	struct ifreq request = { .ifr_flags = IFF_TAP | IFF_NO_PI | IFF_VNET_HDR };
 	vial_autofd int fd = open("/dev/net/tun", O_RDWR | O_NONBLOCK | O_CLOEXEC);
 
 	g_strlcpy(request.ifr_name, VIAL_GATE_INTERFACE, sizeof(request.ifr_name));
@@ -326,8 +302,7 @@ tap_open(GError **error)
 	return vial_fd_steal(&fd);
 }
 
-int
-vial_wiring_open_tap(int gate_fd, guint64 bytes_per_second, GError **error)
+int vial_wiring_open_tap(int gate_fd, guint64 bytes_per_second, GError **error)
 {
 	g_autoptr(VialNetlink) netlink = vial_netlink_open(gate_fd, error);
 	vial_autofd int fd = -1;
@@ -351,25 +326,21 @@ vial_wiring_open_tap(int gate_fd, guint64 bytes_per_second, GError **error)
 	return vial_fd_steal(&fd);
 }
 
-gboolean
-vial_wiring_traffic(int gate_fd, guint64 *out_from_guest, guint64 *out_to_guest)
+gboolean vial_wiring_traffic(int gate_fd, guint64 *out_from_guest, guint64 *out_to_guest)
 {
 	g_autoptr(VialNetlink) netlink = vial_netlink_open(gate_fd, NULL);
 
-	return netlink && vial_netlink_traffic(netlink, vial_netlink_index(netlink, VIAL_GATE_INTERFACE), out_from_guest,
-	                                       out_to_guest);
+	return netlink && vial_netlink_traffic(netlink, vial_netlink_index(netlink, VIAL_GATE_INTERFACE), out_from_guest, out_to_guest);
 }
 
-void
-vial_wiring_remove(const VialWiring *wiring)
+void vial_wiring_remove(const VialWiring *wiring)
 {
 	g_autoptr(GError) error = NULL;
 	g_autoptr(VialNetlink) netlink = vial_netlink_open(vial_netns_home(), &error);
 	int index = netlink ? vial_netlink_index(netlink, wiring->host_interface) : 0;
 
 	if (index && !vial_netlink_delete(netlink, index, &error))
-		vial_log_warning("net", "an interface could not be removed", "interface", wiring->host_interface, "error",
-		                 error->message);
+		vial_log_warning("net", "an interface could not be removed", "interface", wiring->host_interface, "error", error->message);
 	g_clear_error(&error);
 	if (!vial_netns_remove(wiring->name, &error)) {
 		vial_log_warning("net", "a network namespace could not be removed", "error", error->message);
@@ -386,8 +357,7 @@ typedef struct {
 	GHashTable *numbers;
 } Listing;
 
-static void
-list_link(int index, const char *name, const char *alias, guint mtu, gpointer data)
+static void list_link(int index, const char *name, const char *alias, guint mtu, gpointer data)
 {
 	Listing *listing = data;
 	gsize tag_bytes = strlen(listing->tag);
@@ -400,15 +370,14 @@ list_link(int index, const char *name, const char *alias, guint mtu, gpointer da
 		g_hash_table_add(listing->numbers, GUINT_TO_POINTER((guint)number + 1));
 }
 
-static void
-list_namespaces(Listing *listing)
+static void list_namespaces(Listing *listing)
 {
 	g_autoptr(GDir) dir = g_dir_open(VIAL_NETNS_DIR, 0, NULL);
 	const char *entry;
 
 	while (dir && (entry = g_dir_read_name(dir))) {
 		g_autofree char *name = g_str_has_suffix(entry, "-gate") ? g_strndup(entry, strlen(entry) - 5) : g_strdup(entry);
-		VialWiring wiring = {0};
+		VialWiring wiring = { 0 };
 
 		if (vial_wiring_parse(&wiring, listing->tag, name))
 			g_hash_table_add(listing->numbers, GUINT_TO_POINTER(wiring.number + 1));
@@ -416,13 +385,12 @@ list_namespaces(Listing *listing)
 	}
 }
 
-GArray *
-vial_wiring_list(const char *tag)
+GArray *vial_wiring_list(const char *tag)
 {
 	g_autoptr(GHashTable) numbers = g_hash_table_new(NULL, NULL);
 	g_autoptr(VialNetlink) netlink = vial_netlink_open(vial_netns_home(), NULL);
 	GArray *array = g_array_new(FALSE, FALSE, sizeof(guint));
-	Listing listing = {.tag = tag, .numbers = numbers};
+	Listing listing = { .tag = tag, .numbers = numbers };
 	GHashTableIter iter;
 	gpointer key;
 
@@ -451,11 +419,10 @@ typedef struct {
 	int family;
 } Way;
 
-static void
-collect_way(int family, int index, gpointer data)
+static void collect_way(int family, int index, gpointer data)
 {
 	Ways *ways = data;
-	Way way = {.index = index, .family = family};
+	Way way = { .index = index, .family = family };
 
 	g_array_append_val(ways->ways, way);
 	if (family == AF_INET6)
@@ -467,8 +434,7 @@ collect_way(int family, int index, gpointer data)
  * only the host-wide switch; turning it on makes the kernel ignore router advertisements, so interfaces that live on them
  * are told to go on listening first.
  */
-static void
-open_way(int index, const char *name, const char *alias, guint mtu, gpointer data)
+static void open_way(int index, const char *name, const char *alias, guint mtu, gpointer data)
 {
 	Ways *ways = data;
 
@@ -488,19 +454,17 @@ open_way(int index, const char *name, const char *alias, guint mtu, gpointer dat
 }
 
 /* Loopback and the slots' own links are sealed for everyone anyway, and there may be thousands of them. */
-static void
-collect_address(int index, const VialAddress *address, gpointer data)
+static void collect_address(int index, const VialAddress *address, gpointer data)
 {
 	if (vial_address_scope(address, NULL) != VIAL_SCOPE_SEALED)
 		g_array_append_vals(data, address, 1);
 }
 
-gboolean
-vial_host_refresh(VialHostFacts *facts, GError **error)
+gboolean vial_host_refresh(VialHostFacts *facts, GError **error)
 {
 	g_autoptr(VialNetlink) netlink = vial_netlink_open(vial_netns_home(), error);
 	g_autoptr(GArray) list = g_array_new(FALSE, FALSE, sizeof(Way));
-	Ways ways = {.ways = list, .mtu = VIAL_NET_MTU};
+	Ways ways = { .ways = list, .mtu = VIAL_NET_MTU };
 
 	if (!netlink || !vial_netlink_each_default_route(netlink, collect_way, &ways, error) ||
 	    !vial_netlink_each_link(netlink, open_way, &ways, error))
@@ -514,8 +478,7 @@ vial_host_refresh(VialHostFacts *facts, GError **error)
 	return vial_netlink_each_address(netlink, collect_address, facts->addresses, error);
 }
 
-int
-vial_wiring_host_index(const VialWiring *wiring)
+int vial_wiring_host_index(const VialWiring *wiring)
 {
 	g_autoptr(VialNetlink) netlink = vial_netlink_open(vial_netns_home(), NULL);
 

@@ -12,10 +12,10 @@
 #define VIAL_SLOT_NUMBERS 32768
 
 typedef struct {
-	guint number;             /* unique on this host: the interface's name guards it */
-	char *name;               /* vial-<tag>-<number>: the guest's namespace */
-	char *gate_name;          /* <name>-gate */
-	char host_interface[16];  /* vl<number> */
+	guint number;            /* unique on this host: the interface's name guards it */
+	char *name;              /* vial-<tag>-<number>: the guest's namespace */
+	char *gate_name;         /* <name>-gate */
+	char host_interface[16]; /* vl<number> */
 } VialWiring;
 
 void vial_wiring_clear(VialWiring *wiring);
@@ -25,8 +25,8 @@ void vial_wiring_name(VialWiring *wiring, const char *tag, guint number);
 gboolean vial_wiring_parse(VialWiring *wiring, const char *tag, const char *name);
 
 /* Makes everything under the first free number from wiring->number on; leaves nothing behind on failure. */
-gboolean vial_wiring_build(VialWiring *wiring, const char *tag, const char *alias, guint first_number, guint mtu,
-                           guint64 bytes_per_second, GError **error);
+gboolean vial_wiring_build(VialWiring *wiring, const char *tag, const char *alias, guint first_number, guint mtu, guint64 bytes_per_second,
+                           GError **error);
 /* The index of the host's end; 0 when it is gone. */
 int vial_wiring_host_index(const VialWiring *wiring);
 /* Removes whatever is there. */

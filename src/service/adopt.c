@@ -2,6 +2,9 @@
 /*
  * After a restart: every recorded sandbox whose host process still answers is adopted as it is; the others are swept up
  * and marked failed with the reason. What the disk or the kernel still has but the store does not know is reaped.
+ *
+ * Unless a record is damaged. Then nobody knows which of the guests, network slots and images without an owner are its own, so
+ * all of them are left alone until it is repaired or deleted and viald starts again.
  */
 #include <string.h>
 
@@ -18,6 +21,7 @@ typedef struct {
 	guint pending;
 	guint adopted;
 	guint reaped;
+	guint damaged;
 	VialAdopted done;
 	gpointer data;
 } Adoption;
@@ -28,7 +32,7 @@ typedef struct {
 	gboolean may_sleep; /* it was on the way into or out of hibernation */
 } Candidate;
 
-static void one_less(Adoption *adoption)
+static void candidate_settled(Adoption *adoption)
 {
 	if (--adoption->pending > 0)
 		return;
@@ -52,13 +56,13 @@ static void on_lost_swept(const char *reason, gpointer data)
 	if (candidate->may_sleep && has_image(sandbox)) {
 		sandbox->state = VIAL_STATE_HIBERNATED;
 		vial_sandbox_store(sandbox);
-		one_less(candidate->adoption);
+		candidate_settled(candidate->adoption);
 		return;
 	}
 	vial_sandbox_set_state(sandbox, VIAL_STATE_FAILED, sandbox->reason ? sandbox->reason : reason);
 	vial_sandbox_store(sandbox);
 	candidate->adoption->reaped++;
-	one_less(candidate->adoption);
+	candidate_settled(candidate->adoption);
 }
 
 static void lose(Candidate *candidate)
@@ -81,7 +85,7 @@ static void on_thawed(const GError *error, gpointer data)
 		vial_tree_remove_later(image);
 		vial_sandbox_store(sandbox);
 	}
-	one_less(candidate->adoption);
+	candidate_settled(candidate->adoption);
 	g_free(candidate);
 }
 
@@ -113,13 +117,30 @@ static void on_adopted(VialInstance *instance, GError *error, gpointer data)
 	lose(candidate);
 }
 
+static VialSandbox *read_record(Adoption *adoption, const VialSandboxRecord *record)
+{
+	VialSandbox *sandbox;
+
+	if (!vial_id_is_valid(record->id)) {
+		adoption->damaged++;
+		vial_log_error("sandbox", "a record has no id; it is left as it is");
+		return NULL;
+	}
+	sandbox = vial_sandbox_from_record(adoption->app, record);
+	if (sandbox->is_damaged) {
+		adoption->damaged++;
+		vial_log_error("sandbox", "a record is damaged; it is left as it is", "sandbox_id", sandbox->id, "error", sandbox->reason);
+	}
+	return sandbox;
+}
+
 static void adopt_one(Adoption *adoption, const VialSandboxRecord *record)
 {
-	VialSandbox *sandbox = vial_sandbox_from_record(adoption->app, record);
+	VialSandbox *sandbox = read_record(adoption, record);
 	g_autofree char *dir = NULL;
 	Candidate *candidate;
 
-	if (sandbox->state == VIAL_STATE_FAILED || sandbox->state == VIAL_STATE_HIBERNATED)
+	if (!sandbox || sandbox->state == VIAL_STATE_FAILED || sandbox->state == VIAL_STATE_HIBERNATED)
 		return;
 	candidate = g_new0(Candidate, 1);
 	candidate->adoption = adoption;
@@ -130,8 +151,7 @@ static void adopt_one(Adoption *adoption, const VialSandboxRecord *record)
 		return lose(candidate);
 	}
 	/* Without its network it cannot be what its owner asked for: then it is lost. */
-	if (sandbox->slot_name &&
-	    !vial_slots_adopt(adoption->app->slots, sandbox->host_id, sandbox->slot_name, sandbox->network))
+	if (sandbox->slot_name && !vial_slots_adopt(adoption->app->slots, sandbox->host_id, sandbox->slot_name, sandbox->network))
 		sandbox->reason = g_strdup("network_lost: its network namespace is gone");
 	candidate->may_sleep = sandbox->state == VIAL_STATE_HIBERNATING || sandbox->state == VIAL_STATE_WAKING;
 	sandbox->state = VIAL_STATE_RUNNING;
@@ -146,7 +166,7 @@ static void on_orphan_swept(const char *reason, gpointer data)
 	Adoption *adoption = data;
 
 	adoption->reaped++;
-	one_less(adoption);
+	candidate_settled(adoption);
 }
 
 static void reap_unknown(Adoption *adoption, GHashTable *owned, const char *id)
@@ -198,22 +218,20 @@ static void remove_strays(VialApp *app)
 	}
 }
 
-void vial_sandboxes_adopt(VialApp *app, VialAdopted done, gpointer data)
+void vial_sandboxes_adopt(VialApp *app, const GPtrArray *records, VialAdopted done, gpointer data)
 {
 	Adoption *adoption = g_new0(Adoption, 1);
-	g_autoptr(GError) error = NULL;
-	g_autoptr(GPtrArray) records = vial_store_load_sandboxes(app->store, &error);
 
 	adoption->app = app;
 	adoption->done = done;
 	adoption->data = data;
 	adoption->pending = 1; /* ours, until all are counted */
-	if (!records)
-		vial_log_error("sandbox", "the recorded sandboxes cannot be read", "error", error->message);
-	for (guint i = 0; records && i < records->len; i++)
+	for (guint i = 0; i < records->len; i++)
 		adopt_one(adoption, records->pdata[i]);
-	vial_slots_start(app->slots);
-	reap_orphans(adoption);
-	remove_strays(app);
-	one_less(adoption);
+	vial_slots_start(app->slots, adoption->damaged == 0);
+	if (adoption->damaged == 0) {
+		reap_orphans(adoption);
+		remove_strays(app);
+	}
+	candidate_settled(adoption);
 }

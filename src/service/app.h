@@ -6,7 +6,6 @@
 
 #include "auth/keys.h"
 #include "engine/engine.h"
-#include "http/request.h"
 #include "store/store.h"
 #include "util/config.h"
 
@@ -16,6 +15,7 @@ typedef struct VialSnapshots VialSnapshots;
 typedef struct VialManifests VialManifests;
 typedef struct VialPool VialPool;
 typedef struct VialSlots VialSlots;
+typedef struct VialCallLog VialCallLog;
 
 typedef struct VialApp {
 	const VialConfig *config;
@@ -28,8 +28,9 @@ typedef struct VialApp {
 	VialManifests *manifests;
 	VialPool *pool;
 	VialSlots *slots;
-	VialServer *server;
+	VialCallLog *call_log;
 	const char *engine_reason; /* why `auto` chose it */
 	gint64 started_ms;
 	gboolean is_draining;
+	guint promised_sandboxes; /* to forks under way; see operations/operation.c */
 } VialApp;

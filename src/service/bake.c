@@ -74,8 +74,8 @@ static void leave(Bake *bake, const char *problem)
 static void seal_work(gpointer data)
 {
 	Bake *bake = data;
-	g_autoptr(json_t) facts = json_pack("{s:s, s:s, s:s}", "kind", "template", "template", bake->template->name, "template_hash",
-	                                    bake->template->hash);
+	g_autoptr(json_t) facts =
+		json_pack("{s:s, s:s, s:s}", "kind", "template", "template", bake->template->name, "template_hash", bake->template->hash);
 
 	vial_manifest_seal(bake->app->manifests, bake->image, facts, &bake->problem);
 }
@@ -150,7 +150,7 @@ static void on_warm(json_t *result, const GError *error, gpointer data)
 	if (error)
 		return leave(bake, error->message);
 	say(bake, "kernels are warm, writing the checkpoint");
-	bake->timer = vial_time_add_verdict(FREEZE_TIMEOUT_MS, on_timeout, bake);
+	bake->timer = vial_time_add_deadline(FREEZE_TIMEOUT_MS, on_timeout, bake);
 	vial_channel_send_freeze(vial_instance_channel(bake->instance));
 }
 
@@ -171,10 +171,15 @@ static void on_booted(VialInstance *instance, const GError *error, gpointer data
 		return leave(bake, "viald stops");
 	vial_instance_set_events(instance, &events, bake);
 	say(bake, "booted, warming the kernels");
-	vial_channel_call(vial_instance_channel(instance),
-	                  json_pack("{s:s, s:[s, s, s]}", "op", "warm", "languages", "python", "javascript", "bash"),
-	                  vial_time_patience_ms(WARM_TIMEOUT_MS),
-	                  on_warm, bake);
+	vial_channel_call(vial_instance_channel(instance), json_pack("{s:s, s:[s, s, s]}", "op", "warm", "languages", "python", "javascript", "bash"),
+	                  vial_time_scaled_ms(WARM_TIMEOUT_MS), on_warm, bake);
+}
+
+static void bake_free(Bake *bake)
+{
+	bake->app->templates->bake = NULL;
+	g_ptr_array_unref(bake->queue);
+	g_free(bake);
 }
 
 static void bake_next(Bake *bake)
@@ -183,16 +188,22 @@ static void bake_next(Bake *bake)
 	VialBootSpec spec;
 
 	if (bake->given_up) {
-		bake->given_up(bake->given_up_data);
+		void (*given_up)(gpointer data) = bake->given_up;
+		gpointer data = bake->given_up_data;
+
+		bake_free(bake);
+		given_up(data);
 		return;
 	}
 	while (bake->next < queue->len && ((VialTemplate *)queue->pdata[bake->next])->checkpoint)
 		bake->next++;
 	if (bake->next >= queue->len) {
-		bake->app->templates->bake = NULL;
-		bake->done(bake->failures, bake->data);
-		g_ptr_array_unref(queue);
-		g_free(bake);
+		VialBaked done = bake->done;
+		gpointer data = bake->data;
+		guint failures = bake->failures;
+
+		bake_free(bake);
+		done(failures, data);
 		return;
 	}
 	bake->template = queue->pdata[bake->next++];

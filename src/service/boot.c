@@ -26,7 +26,7 @@ typedef struct {
 	VialBootSpec spec; /* with copies of what it points to */
 	char *dir;
 	gboolean owns_instance; /* FALSE: a failed HELLO leaves the instance to the caller */
-	gboolean has_slot;
+	gboolean is_counted;    /* among the boots under way */
 	VialInstance *instance;
 	guint timer;
 	VialBootDone done;
@@ -41,19 +41,19 @@ typedef struct {
 } Boot;
 
 /* Boots under way and waiting. */
-static guint slots_used;
+static guint boots_under_way;
 static GQueue waiting = G_QUEUE_INIT;
 
 static void boot_begin(Boot *boot);
 
-static void release_slot(Boot *boot)
+static void boot_over(Boot *boot)
 {
 	Boot *next;
 
-	if (!boot->has_slot)
+	if (!boot->is_counted)
 		return;
-	boot->has_slot = FALSE;
-	slots_used--;
+	boot->is_counted = FALSE;
+	boots_under_way--;
 	next = g_queue_pop_head(&waiting);
 	if (next)
 		boot_begin(next);
@@ -113,7 +113,7 @@ static Boot *boot_new(VialApp *app, const VialBootSpec *spec, VialBootDone done,
 /* The check of the pages may still be reading: it frees the boot when it comes back. */
 static void finish(Boot *boot)
 {
-	release_slot(boot);
+	boot_over(boot);
 	boot->done = NULL;
 	if (!boot->is_deep_pending)
 		boot_free(boot);
@@ -121,8 +121,8 @@ static void finish(Boot *boot)
 
 static void fail(Boot *boot, const GError *error, const char *step)
 {
-	g_autoptr(GError) told = g_error_new(VIAL_ERROR, error->domain == VIAL_ERROR ? error->code : VIAL_ERROR_INTERNAL, "%s: %s", step,
-	                                     error->message);
+	g_autoptr(GError) told =
+		g_error_new(VIAL_ERROR, error->domain == VIAL_ERROR ? error->code : VIAL_ERROR_INTERNAL, "%s: %s", step, error->message);
 	VialBootDone done = boot->done;
 
 	g_clear_handle_id(&boot->timer, g_source_remove);
@@ -165,49 +165,33 @@ static gboolean on_hello_timeout(gpointer data)
 	return G_SOURCE_REMOVE;
 }
 
-static gboolean list_has(json_t *list, const char *word)
+/* The guest's time must lie between our question and its answer. An agent of an older build, in a sandbox that outlived an update, has checked by
+ * itself. */
+static gboolean clock_fits(const Boot *boot, gint64 guest_us)
 {
-	size_t index;
-	json_t *item;
-
-	json_array_foreach (list, index, item)
-		if (json_is_string(item) && strcmp(json_string_value(item), word) == 0)
-			return TRUE;
-	return FALSE;
-}
-
-/* The guest's time must lie between our question and its answer. An agent of an older build, in a sandbox that outlived an update, has checked by itself. */
-static gboolean clock_fits(const Boot *boot, const char *guest_ns)
-{
-	gint64 guest_us = guest_ns ? g_ascii_strtoll(guest_ns, NULL, 10) / 1000 : boot->hello_sent_us;
-
+	if (guest_us == 0)
+		return TRUE;
 	return guest_us >= boot->hello_sent_us - MAX_CLOCK_ERROR_US && guest_us <= g_get_real_time() + MAX_CLOCK_ERROR_US;
 }
 
-/* Fail closed: every one of these must be confirmed for exactly this generation before user code may run. */
-static const char *refuse_hello(const Boot *boot, json_t *message)
+/* Fail closed: everything must be confirmed for exactly this generation before user code may run. */
+static const char *refuse_hello(const Boot *boot, const VialAgentHello *hello)
 {
-	static const char *const needed[] = { "entropy", "clock", "hostname", "kernels" };
-	const char *generation = json_string_value(json_object_get(message, "generation"));
-	const char *problem = json_string_value(json_object_get(message, "error"));
-	json_t *confirmed = json_object_get(message, "confirmed");
-
-	if (problem)
-		return problem;
-	if (!generation || strcmp(generation, boot->spec.generation) != 0)
+	if (hello->refusal)
+		return hello->refusal;
+	if (strcmp(hello->generation, boot->spec.generation) != 0)
 		return "it confirmed another generation";
-	if (json_integer_value(json_object_get(message, "version")) != VIAL_WIRE_VERSION)
+	if (hello->version != VIAL_WIRE_VERSION)
 		return "it speaks another version of the protocol";
-	for (gsize i = 0; i < G_N_ELEMENTS(needed); i++)
-		if (!list_has(confirmed, needed[i]))
-			return "it did not confirm that its entropy, clock, name and kernels are its own";
-	return clock_fits(boot, json_string_value(json_object_get(message, "wall_clock_ns"))) ? NULL : "its wall clock is more than 2 s off";
+	if (!hello->has_all)
+		return "it did not confirm that its entropy, clock, name and kernels are its own";
+	return clock_fits(boot, hello->wall_clock_us) ? NULL : "its wall clock is more than 2 s off";
 }
 
-static void on_hello(VialInstance *instance, json_t *message, gpointer data)
+static void on_hello(VialInstance *instance, const VialAgentHello *hello, gpointer data)
 {
 	Boot *boot = data;
-	const char *problem = vial_fault("boot.hello") ? "injected failure" : refuse_hello(boot, message);
+	const char *problem = vial_fault("boot.hello") ? "injected failure" : refuse_hello(boot, hello);
 	VialBootDone done = boot->done;
 
 	if (problem)
@@ -239,13 +223,13 @@ static void send_hello(Boot *boot)
 		g_error("getrandom failed");
 	entropy_hex = vial_hex_encode(entropy, sizeof entropy);
 	message = json_pack("{s:i, s:s, s:s, s:s, s:s, s:s, s:O, s:s?, s:I, s:I}", "version", VIAL_WIRE_VERSION, "generation", spec->generation,
-	                    "sandbox_id", spec->sandbox_id, "hostname", spec->sandbox_id, "wall_clock_ns", clock, "entropy", entropy_hex,
-	                    "env", spec->env, "nameserver", vial_slots_nameserver(boot->app->slots, spec->host_id), "memory_limit_mb", (json_int_t)spec->limits.memory_mb, "process_limit",
-	                    (json_int_t)spec->limits.process_limit);
+	                    "sandbox_id", spec->sandbox_id, "hostname", spec->sandbox_id, "wall_clock_ns", clock, "entropy", entropy_hex, "env",
+	                    spec->env, "nameserver", vial_slots_nameserver(boot->app->slots, spec->host_id), "memory_limit_mb",
+	                    (json_int_t)spec->limits.memory_mb, "process_limit", (json_int_t)spec->limits.process_limit);
 	if (vial_time_scale() > 1)
-		json_object_set_new(message, "resume_timeout_ms", json_integer(vial_time_patience_ms(RESUME_TIMEOUT_MS)));
+		json_object_set_new(message, "resume_timeout_ms", json_integer(vial_time_scaled_ms(RESUME_TIMEOUT_MS)));
 	vial_instance_set_events(boot->instance, &events, boot);
-	boot->timer = vial_time_add_verdict(HELLO_TIMEOUT_MS, on_hello_timeout, boot);
+	boot->timer = vial_time_add_deadline(HELLO_TIMEOUT_MS, on_hello_timeout, boot);
 	vial_channel_send_hello(vial_instance_channel(boot->instance), message);
 }
 
@@ -259,6 +243,28 @@ void vial_boot_hello(VialApp *app, VialInstance *instance, const VialBootSpec *s
 
 /* Starting */
 
+static void on_network(const GError *error, gpointer data)
+{
+	if (error)
+		return fail(data, error, "the sandbox's network could not be set up");
+	send_hello(data);
+}
+
+static void on_limited(const GError *error, gpointer data)
+{
+	Boot *boot = data;
+
+	if (error)
+		return fail(boot, error, "the sandbox could not be limited");
+	vial_slots_set_policy(boot->app->slots, boot->spec.host_id, boot->spec.network, on_network, boot);
+}
+
+/* Limits and network are in force before its agent may run anything of the user's. */
+static void confine(Boot *boot)
+{
+	vial_engine_limit(boot->app->engine, boot->spec.host_id, &boot->spec.limits, on_limited, boot);
+}
+
 /* User code may run once the guest has started and its image is known to be ours: whichever comes second goes on. */
 static void go_on(Boot *boot)
 {
@@ -270,11 +276,7 @@ static void go_on(Boot *boot)
 		error = g_steal_pointer(&boot->image_error);
 		return fail(boot, error, "the sandbox was not restored");
 	}
-	if (!boot->app->engine->ops->limit(boot->app->engine, boot->spec.host_id, &boot->spec.limits, &error))
-		return fail(boot, error, "the sandbox could not be limited");
-	if (!vial_slots_set_policy(boot->app->slots, boot->spec.host_id, boot->spec.network, &error))
-		return fail(boot, error, "the sandbox's network could not be set up");
-	send_hello(boot);
+	confine(boot);
 }
 
 static void deep_work(gpointer data)
@@ -316,7 +318,7 @@ static void start(Boot *boot, VialInstance *instance)
 		return fail(boot, error, "the sandbox has no network");
 	if (boot->needs_deep) {
 		boot->is_deep_pending = TRUE;
-		vial_worker_run(deep_work, deep_done, boot);
+		vial_worker_run_in(VIAL_LANE_BOOT, deep_work, deep_done, boot);
 	}
 	vial_instance_start(instance, boot->spec.image, tap_fd, boot->spec.records_hot, on_started, boot);
 }
@@ -378,10 +380,10 @@ static void check_done(gpointer data)
 
 static void boot_begin(Boot *boot)
 {
-	boot->has_slot = TRUE;
-	slots_used++;
+	boot->is_counted = TRUE;
+	boots_under_way++;
 	if (boot->spec.image && !boot->spec.is_trusted)
-		vial_worker_run(check_work, check_done, boot);
+		vial_worker_run_in(VIAL_LANE_BOOT, check_work, check_done, boot);
 	else
 		launch(boot);
 }
@@ -392,7 +394,8 @@ void vial_boot(VialApp *app, const VialBootSpec *spec, VialBootDone done, gpoint
 
 	boot->owns_instance = TRUE;
 	boot->instance = spec->blank;
-	if (slots_used < g_get_num_processors())
+	/* A fork has nothing to load and lives in its parent's place until it is reached. */
+	if (spec->is_forked || boots_under_way < g_get_num_processors())
 		boot_begin(boot);
 	else
 		g_queue_push_tail(&waiting, boot);

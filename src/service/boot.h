@@ -10,19 +10,19 @@
 #include "service/app.h"
 
 typedef struct {
-	const char *sandbox_id;  /* who the guest is told it is */
-	const char *host_id;     /* the engine's name for it: its folder, cgroup and host process */
+	const char *sandbox_id; /* who the guest is told it is */
+	const char *host_id;    /* the engine's name for it: its folder, cgroup and host process */
 	const char *rootfs;
 	const char *runtime_dir;
 	VialLimits limits;
-	const char *image;       /* checkpoint to restore; NULL boots cold */
-	gboolean is_trusted;     /* the image was written by us just now and needs no manifest */
-	gboolean records_hot;    /* it is restored to record what memory it touches first */
-	const char *generation;  /* NULL: a new one */
-	json_t *env;             /* borrowed; may be NULL */
-	json_t *network;         /* the policy in force before user code runs; borrowed, NULL is disabled */
-	gboolean is_forked;      /* the guest was just forked: its host process, folder and slot are there, and it runs */
-	VialInstance *blank;     /* a host process made ahead for exactly these limits and folders; taken over */
+	const char *image;      /* checkpoint to restore; NULL boots cold */
+	gboolean is_trusted;    /* the image was written by us just now and needs no manifest */
+	gboolean records_hot;   /* it is restored to record what memory it touches first */
+	const char *generation; /* NULL: a new one */
+	json_t *env;            /* borrowed; may be NULL */
+	json_t *network;        /* the policy in force before user code runs; borrowed, NULL is disabled */
+	gboolean is_forked;     /* the guest was just forked: its host process, folder and slot are there, and it runs */
+	VialInstance *blank;    /* a host process made ahead for exactly these limits and folders; taken over */
 } VialBootSpec;
 
 /* On success the instance is the caller's, who must set its events at once. */

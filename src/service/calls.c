@@ -13,28 +13,10 @@
 struct VialCall {
 	VialStore *store;
 	char *id;
-	char *sandbox_id;
 	const char *kind;
-	json_t *detail;
 	gint64 started_at;
 	VialJournalWriter writer;
 };
-
-static void put(const VialCall *call, const char *status, gint64 ended_at)
-{
-	g_autofree char *detail = vial_json_dump(call->detail);
-	VialCallRecord record = {
-		.id = call->id,
-		.sandbox_id = call->sandbox_id,
-		.kind = (char *)call->kind,
-		.status = (char *)status,
-		.detail = detail,
-		.started_at = call->started_at,
-		.ended_at = ended_at,
-	};
-
-	vial_store_put_call(call->store, &record, NULL, NULL);
-}
 
 char *vial_call_describe(const json_t *detail)
 {
@@ -57,17 +39,17 @@ char *vial_call_describe(const json_t *detail)
 	return g_string_free(g_steal_pointer(&shown), FALSE);
 }
 
-static void tell_begin(VialCall *call)
+static void tell_begin(VialCall *call, const json_t *detail)
 {
-	g_autofree char *shown = vial_call_describe(call->detail);
+	g_autofree char *shown = vial_call_describe(detail);
 
 	vial_journal_add_event(call->writer.journal, "%s %s began: %s", call->kind, call->id, shown);
 }
 
-static void tell_end(VialCall *call, const char *status)
+static void tell_end(VialCall *call, const char *status, const json_t *outcome)
 {
 	VialJournal *journal = vial_journal_ref(call->writer.journal);
-	const json_t *exit_code = json_object_get(call->detail, "exit_code");
+	const json_t *exit_code = json_object_get(outcome, "exit_code");
 	gint64 duration_ms = vial_time_now_ms() - call->started_at;
 
 	vial_journal_writer_clear(&call->writer);
@@ -82,16 +64,23 @@ static void tell_end(VialCall *call, const char *status)
 VialCall *vial_call_begin(VialSandbox *sandbox, const char *kind, json_t *detail)
 {
 	VialCall *call = g_new0(VialCall, 1);
+	g_autofree char *text = vial_json_dump(detail);
 
-	call->store = sandbox->app->store;
+	call->store = vial_sandbox_app(sandbox)->store;
 	call->id = vial_id_new();
-	call->sandbox_id = g_strdup(sandbox->id);
 	call->kind = kind;
-	call->detail = detail;
 	call->started_at = vial_time_now_ms();
-	vial_journal_writer_init(&call->writer, sandbox->journal);
-	put(call, "running", 0);
-	tell_begin(call);
+	vial_journal_writer_init(&call->writer, vial_sandbox_journal(sandbox));
+	vial_store_put_call(call->store,
+	                    &(VialCallRecord){ .id = call->id,
+	                                       .sandbox_id = (char *)vial_sandbox_id(sandbox),
+	                                       .kind = (char *)kind,
+	                                       .status = (char *)"running",
+	                                       .detail = text,
+	                                       .started_at = call->started_at },
+	                    NULL, NULL);
+	tell_begin(call, detail);
+	json_decref(detail);
 	return call;
 }
 
@@ -108,13 +97,13 @@ void vial_call_output(VialCall *call, VialJournalStream stream, const void *byte
 
 void vial_call_end(VialCall *call, const char *status, json_t *outcome)
 {
-	if (outcome)
-		json_object_update(call->detail, outcome);
+	g_autofree char *text = outcome ? vial_json_dump(outcome) : NULL;
+
+	vial_store_end_call(call->store,
+	                    &(VialCallRecord){ .id = call->id, .status = (char *)status, .outcome = text, .ended_at = vial_time_now_ms() }, NULL,
+	                    NULL);
+	tell_end(call, status, outcome);
 	json_decref(outcome);
-	put(call, status, vial_time_now_ms());
-	tell_end(call, status);
-	json_decref(call->detail);
 	g_free(call->id);
-	g_free(call->sandbox_id);
 	g_free(call);
 }

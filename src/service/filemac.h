@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The authentication code of a file, in hex: UMAC-128 (RFC 4418) of its pieces on two threads, then SHA-256 of the pieces' codes. Five times as fast as SHA-256, and
- * somebody waits for it whenever a sandbox goes to sleep. Holes count as zeros and are not read.
+ * The authentication code of a file, in hex: UMAC-128 (RFC 4418) of its pieces on two threads, then SHA-256 of the pieces' codes. Five times as fast
+ * as SHA-256, and somebody waits for it whenever a sandbox goes to sleep. Holes count as zeros and are not read.
  */
 #pragma once
 

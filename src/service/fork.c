@@ -32,24 +32,25 @@ typedef struct {
 	json_t *metadata;
 	GPtrArray *children; /* VialSandbox or NULL, by index */
 	GPtrArray *errors;   /* GError or NULL, by index */
-	GPtrArray *births;   /* Birth, of those made ready ahead; NULL where checkpoints are used */
+	GPtrArray *prepared; /* Child, made ready ahead of a host process that forks itself; borrowed */
 	VialCallDone acted;  /* freeze.c's */
 	gpointer acted_data;
 	VialForkDone done;
 	gpointer data;
 } Fork;
 
+/* The coming into being of one child: a transition of the child, so that whoever wants it deleted or used meanwhile waits for its end. */
 typedef struct {
+	VialTransition base;
 	Fork *fork;
 	guint index;
-	VialSandbox *child;
 	gint64 started_ms;
 	/* for a host process that forks itself */
 	VialLaunch launch;
 	char *dir;
 	int tap_fd;
 	GError *error; /* it could not be made ready */
-} Birth;
+} Child;
 
 static void free_error(gpointer error)
 {
@@ -57,7 +58,7 @@ static void free_error(gpointer error)
 		g_error_free(error);
 }
 
-static void free_child(gpointer child)
+static void unref_child(gpointer child)
 {
 	vial_sandbox_unref(child);
 }
@@ -68,7 +69,7 @@ static void fork_end(Fork *fork, const GError *error)
 	vial_tree_remove_later(fork->image);
 	g_ptr_array_unref(fork->children);
 	g_ptr_array_unref(fork->errors);
-	g_clear_pointer(&fork->births, g_ptr_array_unref);
+	g_ptr_array_unref(fork->prepared);
 	vial_sandbox_unref(fork->parent);
 	json_decref(fork->metadata);
 	g_free(fork->tree_id);
@@ -76,56 +77,50 @@ static void fork_end(Fork *fork, const GError *error)
 	g_free(fork);
 }
 
-static void birth_free(Birth *birth)
+/* One of those that `pending` counts is done: a child, or the parent's own part. */
+static void fork_step(Fork *fork)
 {
-	vial_fd_clear(&birth->tap_fd);
-	g_clear_error(&birth->error);
-	g_free(birth->dir);
-	g_free(birth);
-}
-
-static void birth_end(Birth *birth)
-{
-	Fork *fork = birth->fork;
-
-	birth->child->transition = NULL;
-	birth_free(birth);
 	if (--fork->pending == 0)
 		fork_end(fork, NULL);
 }
 
-/* As with every create: told of only when it would outlive our own crash. */
+static void child_settle(VialTransition *transition, const GError *error)
+{
+	g_autofree Child *child = (Child *)transition;
+	Fork *fork = child->fork;
+
+	if (error)
+		fork->errors->pdata[child->index] = g_error_copy(error);
+	else
+		fork->children->pdata[child->index] = vial_sandbox_ref(transition->sandbox);
+	vial_fd_clear(&child->tap_fd);
+	g_clear_error(&child->error);
+	g_free(child->dir);
+	fork_step(fork);
+}
+
+/* As with every create: reported only when it would outlive our own crash. */
 static void on_child_stored(const GError *error, gpointer data)
 {
-	Birth *birth = data;
-	g_autoptr(VialSandbox) child = vial_sandbox_ref(birth->child);
-
-	birth_end(birth);
-	vial_sandbox_transition_done(child);
+	vial_transition_end(data, NULL);
 }
 
-static void on_born(VialInstance *instance, const GError *error, gpointer data)
+static void on_child_booted(VialInstance *instance, const GError *error, gpointer data)
 {
-	Birth *birth = data;
-	VialSandbox *child = birth->child;
-	Fork *fork = birth->fork;
+	Child *child = data;
+	VialSandbox *sandbox = child->base.sandbox;
 
 	if (error) {
-		fork->errors->pdata[birth->index] = g_error_copy(error);
-		vial_sandbox_set_state(child, VIAL_STATE_DELETED, NULL);
-		vial_sandbox_ref(child);
-		birth_end(birth);
-		vial_sandbox_forget(child);
-		vial_sandbox_unref(child);
-		return;
+		vial_sandbox_set_state(sandbox, VIAL_STATE_DELETED, NULL);
+		vial_sandbox_forget(sandbox);
+		return vial_transition_end(&child->base, error);
 	}
-	fork->children->pdata[birth->index] = vial_sandbox_ref(child);
-	child->boot_ms = vial_time_monotonic_ms() - birth->started_ms;
-	vial_sandbox_set_running(child, instance);
-	vial_sandbox_store_then(child, on_child_stored, birth);
+	sandbox->boot_ms = vial_time_monotonic_ms() - child->started_ms;
+	vial_sandbox_set_running(sandbox, instance);
+	vial_sandbox_store_then(sandbox, on_child_stored, child);
 }
 
-static VialSandbox *make_child(Fork *fork)
+static VialSandbox *make_sandbox(Fork *fork)
 {
 	VialSandbox *parent = fork->parent;
 	g_autofree char *id = vial_id_new();
@@ -152,44 +147,39 @@ static VialSandbox *make_child(Fork *fork)
 	return child;
 }
 
-static Birth *birth_new(Fork *fork, guint index)
+static void push_child(Fork *fork, guint index, const VialTransitionOps *ops)
 {
-	Birth *birth = g_new0(Birth, 1);
+	Child *child = g_new0(Child, 1);
 
-	*birth = (Birth){ .fork = fork, .index = index, .child = make_child(fork), .started_ms = vial_time_monotonic_ms(), .tap_fd = -1 };
-	birth->child->transition = birth;
-	return birth;
-}
-
-static VialBootSpec boot_spec(const VialSandbox *child)
-{
-	return (VialBootSpec){
-		.sandbox_id = child->id,
-		.host_id = child->host_id,
-		.rootfs = child->rootfs,
-		.runtime_dir = child->runtime_dir,
-		.limits = child->limits,
-		.generation = child->generation,
-		.env = child->env,
-		.network = child->network,
-	};
+	child->fork = fork;
+	child->index = index;
+	child->started_ms = vial_time_monotonic_ms();
+	child->tap_fd = -1;
+	vial_transition_push(&child->base, ops, make_sandbox(fork), VIAL_QUEUE_LAST);
 }
 
 /* By a checkpoint */
 
-static void bear(Fork *fork, guint index)
+static void restore_child(VialTransition *transition)
 {
-	Birth *birth = birth_new(fork, index);
-	VialSandbox *child = birth->child;
-	VialBootSpec spec = boot_spec(child);
+	Child *child = (Child *)transition;
+	VialSandbox *sandbox = transition->sandbox;
+	VialBootSpec spec = vial_sandbox_boot_spec(sandbox);
 
-	spec.image = fork->image;
+	spec.image = child->fork->image;
 	spec.is_trusted = TRUE;
-	g_clear_pointer(&child->host_id, g_free);
-	vial_pool_fill_spec(child->app, &spec, &child->host_id);
-	vial_sandbox_store(child);
-	vial_boot(child->app, &spec, on_born, birth);
+	vial_sandbox_choose_host(sandbox, &spec);
+	vial_sandbox_store(sandbox);
+	vial_boot(sandbox->app, &spec, on_child_booted, child);
 }
+
+static const VialTransitionOps restored_child_ops = {
+	.participle = "forked",
+	.from = VIAL_FROM(CREATING),
+	.suspends_use = TRUE,
+	.begin = restore_child,
+	.settle = child_settle,
+};
 
 static void on_frozen(const GError *error, gpointer data)
 {
@@ -199,18 +189,17 @@ static void on_frozen(const GError *error, gpointer data)
 		return fork_end(fork, error);
 	fork->pending = fork->n_children + 1;
 	for (guint i = 0; i < fork->n_children; i++)
-		bear(fork, i);
-	if (--fork->pending == 0)
-		fork_end(fork, NULL);
+		push_child(fork, i, &restored_child_ops);
+	fork_step(fork);
 }
 
 /* By the host process itself */
 
-/* A child that is not to be: nothing of it is left. */
-static void give_up(Birth *birth, const GError *error)
+/* Nothing is left of a child that is not to be. */
+static void give_up_child(Child *child, const GError *error)
 {
-	vial_sweep(birth->child->app, birth->child->host_id, NULL, NULL);
-	on_born(NULL, error, birth);
+	vial_sweep(child->base.sandbox->app, child->base.sandbox->host_id, NULL, NULL);
+	on_child_booted(NULL, error, child);
 }
 
 static void on_thawed(const GError *error, gpointer data)
@@ -218,11 +207,10 @@ static void on_thawed(const GError *error, gpointer data)
 	Fork *fork = data;
 
 	/* If the fork was not even tried, the children still wait; else each has its own end. */
-	for (guint i = 0; error && i < fork->births->len; i++)
-		give_up(fork->births->pdata[i], error);
-	g_ptr_array_set_size(fork->births, 0);
-	if (--fork->pending == 0)
-		fork_end(fork, NULL);
+	for (guint i = 0; error && i < fork->prepared->len; i++)
+		give_up_child(fork->prepared->pdata[i], error);
+	g_ptr_array_set_size(fork->prepared, 0);
+	fork_step(fork);
 }
 
 /* The parent's HELLO and those of the children go out together. */
@@ -232,33 +220,33 @@ static void on_forked(json_t *result, const GError *error, gpointer data)
 	VialCallDone acted = fork->acted;
 	gpointer acted_data = fork->acted_data;
 
-	for (guint i = 0; i < fork->births->len; i++) {
-		Birth *birth = fork->births->pdata[i];
-		VialBootSpec spec = boot_spec(birth->child);
+	for (guint i = 0; i < fork->prepared->len; i++) {
+		Child *child = fork->prepared->pdata[i];
+		VialBootSpec spec = vial_sandbox_boot_spec(child->base.sandbox);
 
 		spec.is_forked = TRUE;
 		if (error)
-			give_up(birth, error);
+			give_up_child(child, error);
 		else
-			vial_boot(birth->child->app, &spec, on_born, birth);
+			vial_boot(child->base.sandbox->app, &spec, on_child_booted, child);
 	}
-	g_ptr_array_set_size(fork->births, 0);
+	g_ptr_array_set_size(fork->prepared, 0);
 	acted(result, NULL, acted_data); /* the parent is well, whatever became of them */
 }
 
-static void act(VialInstance *instance, VialCallDone acted, gpointer acted_data, gpointer data)
+static void fork_host_process(VialInstance *instance, VialCallDone acted, gpointer acted_data, gpointer data)
 {
 	Fork *fork = data;
-	g_autofree VialForkChild *children = g_new0(VialForkChild, fork->births->len);
+	g_autofree VialForkChild *children = g_new0(VialForkChild, fork->prepared->len);
 
 	fork->acted = acted;
 	fork->acted_data = acted_data;
-	for (guint i = 0; i < fork->births->len; i++) {
-		Birth *birth = fork->births->pdata[i];
+	for (guint i = 0; i < fork->prepared->len; i++) {
+		Child *child = fork->prepared->pdata[i];
 
-		children[i] = (VialForkChild){ birth->launch.id, birth->dir, vial_fd_steal(&birth->tap_fd) };
+		children[i] = (VialForkChild){ child->launch.id, child->dir, vial_fd_steal(&child->tap_fd) };
 	}
-	vial_instance_fork(instance, children, fork->births->len, on_forked, fork);
+	vial_instance_fork(instance, children, fork->prepared->len, on_forked, fork);
 }
 
 static void prepare_work(gpointer data)
@@ -266,11 +254,11 @@ static void prepare_work(gpointer data)
 	Fork *fork = data;
 	VialEngine *engine = fork->parent->app->engine;
 
-	for (guint i = 0; i < fork->births->len; i++) {
-		Birth *birth = fork->births->pdata[i];
+	for (guint i = 0; i < fork->prepared->len; i++) {
+		Child *child = fork->prepared->pdata[i];
 
-		if (!birth->error)
-			engine->ops->prepare(engine, &birth->launch, &birth->error);
+		if (!child->error)
+			engine->ops->prepare(engine, &child->launch, &child->error);
 	}
 }
 
@@ -278,54 +266,61 @@ static void prepare_done(gpointer data)
 {
 	Fork *fork = data;
 
-	/* From the end, since those who cannot be born leave the list. */
-	for (guint i = fork->births->len; i > 0; i--) {
-		Birth *birth = fork->births->pdata[i - 1];
+	/* From the end, since those that failed leave the list. */
+	for (guint i = fork->prepared->len; i > 0; i--) {
+		Child *child = fork->prepared->pdata[i - 1];
 
-		if (!birth->error)
+		if (!child->error)
 			continue;
-		g_ptr_array_remove_index(fork->births, i - 1);
-		give_up(birth, birth->error);
+		g_ptr_array_remove_index(fork->prepared, i - 1);
+		give_up_child(child, child->error);
 	}
-	if (fork->births->len > 0)
-		vial_freeze_for(fork->parent, act, on_thawed, fork);
-	else if (--fork->pending == 0)
-		fork_end(fork, NULL);
+	if (fork->prepared->len > 0)
+		vial_freeze_for(fork->parent, fork_host_process, on_thawed, fork);
+	else
+		fork_step(fork);
 }
 
 /* Folder, network slot and TAP of one child to be. */
-static void conceive(Fork *fork, guint index)
+static void prepare_child(VialTransition *transition)
 {
-	Birth *birth = birth_new(fork, index);
-	VialSandbox *child = birth->child;
-	VialApp *app = child->app;
+	Child *child = (Child *)transition;
+	VialSandbox *sandbox = transition->sandbox;
+	VialApp *app = sandbox->app;
 
-	birth->dir = vial_host_dir(app, child->host_id);
-	birth->launch = (VialLaunch){
-		.id = child->host_id,
-		.dir = birth->dir,
-		.rootfs = child->rootfs,
-		.runtime_dir = child->runtime_dir,
-		.limits = child->limits,
+	child->dir = vial_host_dir(app, sandbox->host_id);
+	child->launch = (VialLaunch){
+		.id = sandbox->host_id,
+		.dir = child->dir,
+		.rootfs = sandbox->rootfs,
+		.runtime_dir = sandbox->runtime_dir,
+		.limits = sandbox->limits,
 		.net = vial_slots_guest_net(),
 	};
-	g_ptr_array_add(fork->births, birth);
-	vial_sandbox_store(child);
-	if (!vial_slots_acquire(app->slots, child->host_id, &birth->launch.netns, &birth->error))
+	g_ptr_array_add(child->fork->prepared, child);
+	vial_sandbox_store(sandbox);
+	if (!vial_slots_acquire(app->slots, sandbox->host_id, &child->launch.netns, &child->error))
 		return;
-	if (g_mkdir_with_parents(birth->dir, 0700) < 0)
-		vial_fail(&birth->error, VIAL_ERROR_INTERNAL, "its folder could not be made: %s", g_strerror(errno));
+	if (g_mkdir_with_parents(child->dir, 0700) < 0)
+		vial_fail(&child->error, VIAL_ERROR_INTERNAL, "its folder could not be made: %s", g_strerror(errno));
 	else if (app->engine->ops->uses_tap)
-		birth->tap_fd = vial_slots_open_tap(app->slots, child->host_id, &birth->error);
+		child->tap_fd = vial_slots_open_tap(app->slots, sandbox->host_id, &child->error);
 }
+
+static const VialTransitionOps forked_child_ops = {
+	.participle = "forked",
+	.from = VIAL_FROM(CREATING),
+	.suspends_use = TRUE,
+	.begin = prepare_child,
+	.settle = child_settle,
+};
 
 static void fork_directly(Fork *fork)
 {
-	fork->births = g_ptr_array_new();
 	fork->pending = fork->n_children + 1;
 	for (guint i = 0; i < fork->n_children; i++)
-		conceive(fork, i);
-	vial_worker_run(prepare_work, prepare_done, fork);
+		push_child(fork, i, &forked_child_ops);
+	vial_worker_run_in(VIAL_LANE_BOOT, prepare_work, prepare_done, fork);
 }
 
 void vial_fork(VialSandbox *parent, guint n_children, json_t *metadata, VialForkDone done, gpointer data)
@@ -339,62 +334,15 @@ void vial_fork(VialSandbox *parent, guint n_children, json_t *metadata, VialFork
 	fork->image = g_build_filename(folder, fork->tree_id, NULL);
 	fork->n_children = n_children;
 	fork->metadata = metadata ? json_incref(metadata) : NULL;
-	fork->children = g_ptr_array_new_with_free_func(free_child);
+	fork->children = g_ptr_array_new_with_free_func(unref_child);
 	fork->errors = g_ptr_array_new_with_free_func(free_error);
 	g_ptr_array_set_size(fork->children, (int)n_children);
 	g_ptr_array_set_size(fork->errors, (int)n_children);
+	fork->prepared = g_ptr_array_new();
 	fork->done = done;
 	fork->data = data;
 	if (parent->app->engine->ops->add_child)
 		fork_directly(fork);
 	else
-		vial_freeze(parent, fork->image, FALSE, on_frozen, fork);
-}
-
-/* Promoting */
-
-typedef struct {
-	VialPromoteDone done;
-	gpointer data;
-	guint pending;
-	json_t *answer;
-} Promotion;
-
-static void promotion_step(Promotion *promotion)
-{
-	if (--promotion->pending > 0)
-		return;
-	promotion->done(promotion->answer, promotion->data);
-	json_decref(promotion->answer);
-	g_free(promotion);
-}
-
-static void on_sibling_deleted(VialSandbox *sandbox, const GError *error, gpointer data)
-{
-	Promotion *promotion = data;
-
-	json_array_append_new(json_object_get(promotion->answer, "deleted"), json_string(sandbox->id));
-	promotion_step(promotion);
-}
-
-void vial_promote(VialSandbox *winner, const char *tree_id, gboolean cleanup_siblings, VialPromoteDone done, gpointer data)
-{
-	g_autoptr(GPtrArray) all = vial_sandboxes_all(winner->app->sandboxes);
-	Promotion *promotion = g_new0(Promotion, 1);
-	const char *tree = tree_id ? tree_id : winner->tree_id;
-
-	promotion->done = done;
-	promotion->data = data;
-	promotion->pending = 1;
-	promotion->answer = json_pack("{s:s, s:s*, s:[], s:{}}", "winner", winner->id, "tree_id", tree, "deleted", "failures");
-	for (guint i = 0; cleanup_siblings && tree && i < all->len; i++) {
-		VialSandbox *sibling = all->pdata[i];
-
-		if (sibling == winner || sibling->state == VIAL_STATE_DELETED || g_strcmp0(sibling->tree_id, tree) != 0 ||
-		    strcmp(sibling->project, winner->project) != 0)
-			continue;
-		promotion->pending++;
-		vial_sandbox_delete(sibling, on_sibling_deleted, promotion);
-	}
-	promotion_step(promotion);
+		vial_freeze(parent, fork->image, on_frozen, fork);
 }

@@ -25,26 +25,19 @@ typedef struct {
 	gboolean is_frozen;
 	VialWriteBehind *behind;
 	guint timer;
-	GError *error; /* told after the thaw */
+	GError *error; /* reported after the thaw */
 	VialFreezeDone done;
 	gpointer data;
 } Freeze;
 
-static void begin_next(VialSandbox *sandbox);
-
 static void finish(Freeze *freeze)
 {
-	VialSandbox *sandbox = freeze->sandbox;
-
 	g_clear_handle_id(&freeze->timer, g_source_remove);
-	sandbox->freeze = NULL;
+	freeze->sandbox->freeze = NULL;
 	freeze->done(freeze->error, freeze->data);
 	g_clear_error(&freeze->error);
 	g_free(freeze->image);
 	g_free(freeze);
-	begin_next(sandbox);
-	vial_sandbox_transition_done(sandbox);
-	vial_sandbox_unref(sandbox);
 }
 
 static void on_thawed(VialInstance *instance, const GError *error, gpointer data)
@@ -56,7 +49,7 @@ static void on_thawed(VialInstance *instance, const GError *error, gpointer data
 		vial_log_error("sandbox", "did not come back after it was frozen", "sandbox_id", sandbox->id, "error", error->message);
 		if (!freeze->error)
 			freeze->error = g_error_copy(error);
-		vial_sandbox_lost(sandbox, error->message);
+		vial_sandbox_guest_ended(sandbox, error->message);
 		return finish(freeze);
 	}
 	vial_sandbox_listen(sandbox);
@@ -67,16 +60,11 @@ static void on_thawed(VialInstance *instance, const GError *error, gpointer data
 static void thaw(Freeze *freeze)
 {
 	VialSandbox *sandbox = freeze->sandbox;
-	VialBootSpec spec = {
-		.sandbox_id = sandbox->id,
-		.host_id = sandbox->host_id,
-		.limits = sandbox->limits,
-		.generation = sandbox->generation,
-		.env = sandbox->env,
-	};
+	VialBootSpec spec;
 
 	if (!sandbox->instance) /* it ended meanwhile, and that has been dealt with */
 		return finish(freeze);
+	spec = vial_sandbox_boot_spec(sandbox);
 	vial_boot_hello(sandbox->app, sandbox->instance, &spec, on_thawed, freeze);
 }
 
@@ -140,62 +128,123 @@ static Freeze *freeze_new(VialSandbox *sandbox, VialFreezeDone done, gpointer da
 {
 	Freeze *freeze = g_new0(Freeze, 1);
 
-	freeze->sandbox = vial_sandbox_ref(sandbox);
+	g_assert(!sandbox->freeze && vial_transition_current(sandbox));
+	freeze->sandbox = sandbox;
 	freeze->done = done;
 	freeze->data = data;
+	sandbox->freeze = freeze;
 	return freeze;
 }
 
-static void begin(Freeze *freeze)
+static void send_freeze(Freeze *freeze)
 {
 	VialSandbox *sandbox = freeze->sandbox;
 
-	sandbox->freeze = freeze;
-	if (!sandbox->instance) {
-		freeze->error = g_error_new_literal(VIAL_ERROR, VIAL_ERROR_UNAVAILABLE, "the sandbox has ended");
-		return finish(freeze);
-	}
-	freeze->timer = vial_time_add_verdict(FREEZE_TIMEOUT_MS, on_timeout, freeze);
+	freeze->timer = vial_time_add_deadline(FREEZE_TIMEOUT_MS, on_timeout, freeze);
 	vial_channel_hold(vial_sandbox_channel(sandbox), TRUE);
 	vial_channel_send_freeze(vial_sandbox_channel(sandbox));
 }
 
-static void begin_next(VialSandbox *sandbox)
-{
-	if (sandbox->freezes_waiting->len > 0)
-		begin(g_ptr_array_steal_index(sandbox->freezes_waiting, 0));
-}
-
-static void begin_or_wait(Freeze *freeze)
-{
-	if (freeze->sandbox->freeze)
-		g_ptr_array_add(freeze->sandbox->freezes_waiting, freeze);
-	else
-		begin(freeze);
-}
-
-void vial_freeze(VialSandbox *sandbox, const char *image, gboolean stays_frozen, VialFreezeDone done, gpointer data)
+void vial_freeze_run(VialSandbox *sandbox, const char *image, VialFreezeDone done, gpointer data)
 {
 	Freeze *freeze = freeze_new(sandbox, done, data);
 
 	freeze->image = g_strdup(image);
-	freeze->stays_frozen = stays_frozen;
-	begin_or_wait(freeze);
+	freeze->stays_frozen = TRUE;
+	send_freeze(freeze);
+}
+
+void vial_freeze_thaw(VialSandbox *sandbox, VialFreezeDone done, gpointer data)
+{
+	Freeze *freeze = freeze_new(sandbox, done, data);
+
+	freeze->is_frozen = TRUE;
+	thaw(freeze);
+}
+
+/* Freezes that are transitions of their own */
+
+typedef struct {
+	VialTransition base;
+	char *image;
+	VialFreezeAct act;
+	VialFreezeDone done;
+	gpointer data;
+} Checkpoint;
+
+static void on_checkpoint_done(const GError *error, gpointer data)
+{
+	vial_transition_end(data, error);
+}
+
+static void on_act(VialInstance *instance, VialCallDone acted, gpointer acted_data, gpointer data)
+{
+	Checkpoint *checkpoint = data;
+
+	checkpoint->act(instance, acted, acted_data, checkpoint->data);
+}
+
+static void checkpoint_begin(VialTransition *transition)
+{
+	Checkpoint *checkpoint = (Checkpoint *)transition;
+	Freeze *freeze = freeze_new(transition->sandbox, on_checkpoint_done, checkpoint);
+
+	freeze->image = g_strdup(checkpoint->image);
+	freeze->act = checkpoint->act ? on_act : NULL;
+	send_freeze(freeze);
+}
+
+static void thaw_begin(VialTransition *transition)
+{
+	vial_freeze_thaw(transition->sandbox, on_checkpoint_done, transition);
+}
+
+static void checkpoint_settle(VialTransition *transition, const GError *error)
+{
+	g_autofree Checkpoint *checkpoint = (Checkpoint *)transition;
+
+	checkpoint->done(error, checkpoint->data);
+	g_free(checkpoint->image);
+}
+
+/* Whoever uses the guest meanwhile only finds it slow: its frames wait in the channel. */
+static const VialTransitionOps checkpoint_ops = {
+	.participle = "frozen",
+	.from = VIAL_FROM(RUNNING),
+	.begin = checkpoint_begin,
+	.settle = checkpoint_settle,
+};
+
+static const VialTransitionOps thaw_ops = {
+	.participle = "thawed",
+	.from = VIAL_FROM(RUNNING),
+	.suspends_use = TRUE,
+	.begin = thaw_begin,
+	.settle = checkpoint_settle,
+};
+
+static void push(VialSandbox *sandbox, const VialTransitionOps *ops, const char *image, VialFreezeAct act, VialFreezeDone done, gpointer data)
+{
+	Checkpoint *checkpoint = g_new0(Checkpoint, 1);
+
+	checkpoint->image = g_strdup(image);
+	checkpoint->act = act;
+	checkpoint->done = done;
+	checkpoint->data = data;
+	vial_transition_push(&checkpoint->base, ops, sandbox, VIAL_QUEUE_LAST);
+}
+
+void vial_freeze(VialSandbox *sandbox, const char *image, VialFreezeDone done, gpointer data)
+{
+	push(sandbox, &checkpoint_ops, image, NULL, done, data);
 }
 
 void vial_freeze_for(VialSandbox *sandbox, VialFreezeAct act, VialFreezeDone done, gpointer data)
 {
-	Freeze *freeze = freeze_new(sandbox, done, data);
-
-	freeze->act = act;
-	begin_or_wait(freeze);
+	push(sandbox, &checkpoint_ops, NULL, act, done, data);
 }
 
 void vial_thaw(VialSandbox *sandbox, VialFreezeDone done, gpointer data)
 {
-	Freeze *freeze = freeze_new(sandbox, done, data);
-
-	sandbox->freeze = freeze;
-	freeze->is_frozen = TRUE;
-	thaw(freeze);
+	push(sandbox, &thaw_ops, NULL, NULL, done, data);
 }

@@ -10,17 +10,21 @@
 typedef void (*VialFreezeDone)(const GError *error, gpointer data);
 
 /*
- * Writes a checkpoint into `image` (made, 0700). With `stays_frozen` a success leaves the guest frozen, for a caller that
- * is about to stop it; in every other case the guest runs again when `done` is called. Two at once take turns.
+ * A checkpoint into `image` (made, 0700), as a transition of its own: the guest runs again when `done` is called.
  */
-void vial_freeze(VialSandbox *sandbox, const char *image, gboolean stays_frozen, VialFreezeDone done, gpointer data);
-/*
- * The same with something else than a checkpoint done at the frozen instant: `act` calls `acted` with its outcome, and the guest goes on.
- */
+void vial_freeze(VialSandbox *sandbox, const char *image, VialFreezeDone done, gpointer data);
+/* The same with something else than a checkpoint done at the frozen instant: `act` calls `acted` with its outcome, and the guest goes on. */
 typedef void (*VialFreezeAct)(VialInstance *instance, VialCallDone acted, gpointer acted_data, gpointer data);
 void vial_freeze_for(VialSandbox *sandbox, VialFreezeAct act, VialFreezeDone done, gpointer data);
-/* Lets a guest that stayed frozen go on. */
+/* After a restart: a HELLO of its own generation lets a guest go on that may have been left frozen, and proves it well. */
 void vial_thaw(VialSandbox *sandbox, VialFreezeDone done, gpointer data);
+
+/*
+ * Steps of a transition that is under way already. run() leaves the guest frozen when it succeeds, for a caller that is about to stop it; after a
+ * failure it runs again, or is lost. thaw() lets it go on.
+ */
+void vial_freeze_run(VialSandbox *sandbox, const char *image, VialFreezeDone done, gpointer data);
+void vial_freeze_thaw(VialSandbox *sandbox, VialFreezeDone done, gpointer data);
 
 /* From the sandbox's instance. */
 void vial_freeze_on_frozen(VialSandbox *sandbox);

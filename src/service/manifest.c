@@ -138,8 +138,8 @@ static char *folder_identity(int dir_fd, json_t *files)
 
 		fstatat(dir_fd, name, &info, AT_SYMLINK_NOFOLLOW);
 		g_string_append_printf(text, "%s:%lu:%lu:%lld:%lld.%ld:%lld.%ld|", name, (unsigned long)info.st_dev, (unsigned long)info.st_ino,
-		                       (long long)info.st_size, (long long)info.st_mtim.tv_sec, info.st_mtim.tv_nsec,
-		                       (long long)info.st_ctim.tv_sec, info.st_ctim.tv_nsec);
+		                       (long long)info.st_size, (long long)info.st_mtim.tv_sec, info.st_mtim.tv_nsec, (long long)info.st_ctim.tv_sec,
+		                       info.st_ctim.tv_nsec);
 	}
 	return g_string_free(text, FALSE);
 }

@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "service/sandbox.h"
+#include "service/sandbox_private.h"
 #include "service/slots.h"
 #include "util/id.h"
 #include "util/log.h"
@@ -288,8 +288,7 @@ static void make_blank(VialPool *pool, const VialTemplate *template)
 	Entry *entry = entry_new(pool, template, FALSE);
 	g_autofree char *dir = NULL;
 	g_autoptr(GError) error = NULL;
-	VialLaunch launch = { .rootfs = entry->rootfs, .runtime_dir = entry->runtime_dir, .limits = entry->limits,
-	                      .net = vial_slots_guest_net() };
+	VialLaunch launch = { .rootfs = entry->rootfs, .runtime_dir = entry->runtime_dir, .limits = entry->limits, .net = vial_slots_guest_net() };
 
 	entry->host_id = vial_id_new();
 	dir = vial_host_dir(pool->app, entry->host_id);
@@ -448,8 +447,9 @@ json_t *vial_pool_json(VialPool *pool)
 	for (guint i = 0; i < templates->len; i++) {
 		VialTemplate *template = templates->pdata[i];
 
-		json_object_set_new(list, template->name, json_pack("{s:I, s:I}", "ready", (json_int_t)count(pool, template, TRUE), "blank",
-		                                                    (json_int_t)count(pool, template, FALSE)));
+		json_object_set_new(
+			list, template->name,
+			json_pack("{s:I, s:I}", "ready", (json_int_t)count(pool, template, TRUE), "blank", (json_int_t)count(pool, template, FALSE)));
 	}
 	return list;
 }

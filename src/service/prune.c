@@ -9,7 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "service/select.h"
+#include "service/installation.h"
 #include "util/fd.h"
 #include "util/log.h"
 #include "util/tree.h"

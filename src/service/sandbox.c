@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The sandbox object and its registry; what requests do with one is in create.c, use.c, delete.c and adopt.c. */
+/* The sandbox object and its registry; what may happen to one is in the files named after it (create.c, acquire.c, delete.c, ...), each a transition.
+ */
 #include "service/sandbox_private.h"
 
 #include <string.h>
 
 #include "service/boot.h"
 #include "service/freeze.h"
+#include "service/pool.h"
 #include "util/log.h"
 #include "util/time.h"
 
@@ -23,10 +25,7 @@ void vial_sandbox_unref(VialSandbox *sandbox)
 	json_decref(sandbox->metadata);
 	json_decref(sandbox->env);
 	json_decref(sandbox->network);
-	g_ptr_array_unref(sandbox->delete_waiters);
-	g_ptr_array_unref(sandbox->wake_waiters);
 	vial_journal_unref(sandbox->journal);
-	g_ptr_array_unref(sandbox->freezes_waiting);
 	g_free(sandbox->id);
 	g_free(sandbox->project);
 	g_free(sandbox->key_id);
@@ -56,12 +55,60 @@ VialSandbox *vial_sandbox_new(VialApp *app, const char *id)
 	sandbox->state = VIAL_STATE_CREATING;
 	sandbox->created_at_ms = vial_time_now_ms();
 	sandbox->last_active_ms = vial_time_monotonic_ms();
-	sandbox->delete_waiters = g_ptr_array_new_with_free_func(g_free);
-	sandbox->wake_waiters = g_ptr_array_new_with_free_func(g_free);
+	g_queue_init(&sandbox->transitions);
 	sandbox->journal = vial_journal_new();
-	sandbox->freezes_waiting = g_ptr_array_new();
 	g_hash_table_insert(app->sandboxes->by_id, sandbox->id, sandbox);
 	return sandbox;
+}
+
+VialApp *vial_sandbox_app(const VialSandbox *sandbox)
+{
+	return sandbox->app;
+}
+
+const char *vial_sandbox_id(const VialSandbox *sandbox)
+{
+	return sandbox->id;
+}
+
+const char *vial_sandbox_host_id(const VialSandbox *sandbox)
+{
+	return sandbox->host_id;
+}
+
+const char *vial_sandbox_project(const VialSandbox *sandbox)
+{
+	return sandbox->project;
+}
+
+VialState vial_sandbox_state(const VialSandbox *sandbox)
+{
+	return sandbox->state;
+}
+
+const json_t *vial_sandbox_metadata(const VialSandbox *sandbox)
+{
+	return sandbox->metadata;
+}
+
+json_t *vial_sandbox_network(const VialSandbox *sandbox)
+{
+	return sandbox->network;
+}
+
+VialJournal *vial_sandbox_journal(const VialSandbox *sandbox)
+{
+	return sandbox->journal;
+}
+
+gboolean vial_sandbox_is_persistent(const VialSandbox *sandbox)
+{
+	return sandbox->persistent;
+}
+
+gboolean vial_sandbox_is_damaged(const VialSandbox *sandbox)
+{
+	return sandbox->is_damaged;
 }
 
 void vial_sandbox_set_state(VialSandbox *sandbox, VialState state, const char *reason)
@@ -73,8 +120,7 @@ void vial_sandbox_set_state(VialSandbox *sandbox, VialState state, const char *r
 		               vial_state_name(sandbox->state), "to", vial_state_name(state));
 		return;
 	}
-	vial_log_info("sandbox", "state changed", "sandbox_id", sandbox->id, "from", vial_state_name(sandbox->state), "to",
-	              vial_state_name(state));
+	vial_log_info("sandbox", "state changed", "sandbox_id", sandbox->id, "from", vial_state_name(sandbox->state), "to", vial_state_name(state));
 	sandbox->state = state;
 	/* `reason` may be the sandbox's own. */
 	old = sandbox->reason;
@@ -91,35 +137,21 @@ void vial_sandbox_set_ttl(VialSandbox *sandbox, gint64 ttl_seconds)
 	sandbox->expires_at_ms = ttl_seconds > 0 ? vial_time_now_ms() + ttl_seconds * 1000 : 0;
 }
 
-/* The sandbox ended by itself: find out why, remove its remains, and keep the record so that its owner can read it. */
-static void on_swept(const char *reason, gpointer data)
+void vial_sandbox_drop_instance(VialSandbox *sandbox)
 {
-	g_autoptr(VialSandbox) sandbox = data;
+	/* Out of sight first: what is under way in it fails now, and looks whether there is still a guest. */
+	VialInstance *instance = g_steal_pointer(&sandbox->instance);
 
-	if (sandbox->state == VIAL_STATE_DELETED)
+	if (!instance)
 		return;
-	vial_sandbox_set_state(sandbox, VIAL_STATE_FAILED, reason);
-	vial_sandbox_store(sandbox);
-	vial_sandbox_transition_done(sandbox);
-}
-
-void vial_sandbox_lost(VialSandbox *sandbox, const char *why)
-{
-	vial_log_warning("sandbox", "the sandbox is lost", "sandbox_id", sandbox->id, "detail", why);
-	if (!sandbox->instance)
-		return;
-	vial_instance_stop(sandbox->instance);
-	g_clear_pointer(&sandbox->instance, vial_instance_free);
-	vial_sweep(sandbox->app, sandbox->host_id, on_swept, vial_sandbox_ref(sandbox));
+	vial_instance_set_events(instance, &(VialInstanceEvents){ 0 }, NULL);
+	vial_instance_stop(instance);
+	vial_instance_free(instance);
 }
 
 static void on_ended(VialInstance *instance, const char *reason, gpointer data)
 {
-	VialSandbox *sandbox = vial_sandbox_ref(data);
-
-	vial_sandbox_lost(sandbox, reason);
-	vial_freeze_on_ended(sandbox);
-	vial_sandbox_unref(sandbox);
+	vial_sandbox_guest_ended(data, reason);
 }
 
 static void on_frozen(VialInstance *instance, gpointer data)
@@ -143,66 +175,28 @@ void vial_sandbox_set_running(VialSandbox *sandbox, VialInstance *instance)
 		vial_sandbox_set_state(sandbox, VIAL_STATE_RUNNING, NULL);
 }
 
+VialBootSpec vial_sandbox_boot_spec(const VialSandbox *sandbox)
+{
+	return (VialBootSpec){
+		.sandbox_id = sandbox->id,
+		.host_id = sandbox->host_id,
+		.rootfs = sandbox->rootfs,
+		.runtime_dir = sandbox->runtime_dir,
+		.limits = sandbox->limits,
+		.generation = sandbox->generation,
+		.env = sandbox->env,
+		.network = sandbox->network,
+	};
+}
+
+void vial_sandbox_choose_host(VialSandbox *sandbox, VialBootSpec *spec)
+{
+	g_clear_pointer(&sandbox->host_id, g_free);
+	vial_pool_fill_spec(sandbox->app, spec, &sandbox->host_id);
+}
+
 void vial_sandbox_forget(VialSandbox *sandbox)
 {
 	vial_store_delete_sandbox(sandbox->app->store, sandbox->id, NULL, NULL);
 	g_hash_table_remove(sandbox->app->sandboxes->by_id, sandbox->id);
-}
-
-VialSandbox *vial_sandboxes_find(VialApp *app, const VialIdentity *identity, const char *id, GError **error)
-{
-	VialSandbox *sandbox = id ? g_hash_table_lookup(app->sandboxes->by_id, id) : NULL;
-
-	if (sandbox && sandbox->state != VIAL_STATE_DELETED && strcmp(sandbox->project, identity->project) == 0)
-		return sandbox;
-	vial_fail(error, VIAL_ERROR_NOT_FOUND, "there is no sandbox %.*s", 40, id ? id : "");
-	return NULL;
-}
-
-static int newest_first(gconstpointer a, gconstpointer b)
-{
-	const VialSandbox *left = *(VialSandbox *const *)a, *right = *(VialSandbox *const *)b;
-
-	if (left->created_at_ms != right->created_at_ms)
-		return left->created_at_ms > right->created_at_ms ? -1 : 1;
-	return strcmp(left->id, right->id);
-}
-
-GPtrArray *vial_sandboxes_list(VialApp *app, const VialIdentity *identity)
-{
-	GPtrArray *list = g_ptr_array_new_with_free_func((GDestroyNotify)vial_sandbox_unref);
-	GHashTableIter iter;
-	gpointer value;
-
-	g_hash_table_iter_init(&iter, app->sandboxes->by_id);
-	while (g_hash_table_iter_next(&iter, NULL, &value)) {
-		VialSandbox *sandbox = value;
-
-		if (sandbox->state != VIAL_STATE_DELETED && strcmp(sandbox->project, identity->project) == 0)
-			g_ptr_array_add(list, vial_sandbox_ref(sandbox));
-	}
-	g_ptr_array_sort(list, newest_first);
-	return list;
-}
-
-GPtrArray *vial_sandboxes_all(VialSandboxes *sandboxes)
-{
-	GPtrArray *all = g_ptr_array_new_with_free_func((GDestroyNotify)vial_sandbox_unref);
-	GHashTableIter iter;
-	gpointer value;
-
-	g_hash_table_iter_init(&iter, sandboxes->by_id);
-	while (g_hash_table_iter_next(&iter, NULL, &value))
-		g_ptr_array_add(all, vial_sandbox_ref(value));
-	return all;
-}
-
-guint vial_sandboxes_count(VialSandboxes *sandboxes)
-{
-	return g_hash_table_size(sandboxes->by_id);
-}
-
-GHashTable *vial_sandboxes_table(VialSandboxes *sandboxes)
-{
-	return sandboxes->by_id;
 }

@@ -1,64 +1,126 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A sandbox as the API shows it and as the store keeps it. */
+/* A sandbox as the API shows it and as the store keeps it: a table for each. */
 #include <string.h>
 
 #include "service/sandbox_private.h"
 #include "service/slots.h"
+#include "util/error.h"
+#include "util/id.h"
 #include "util/json.h"
+#include "util/json_fields.h"
 #include "util/time.h"
 
-static json_t *time_or_null(gint64 time_ms)
-{
-	char text[VIAL_TIME_TEXT_SIZE];
+static const char *const on_idle_names[] = { [VIAL_ON_IDLE_DELETE] = "delete", [VIAL_ON_IDLE_HIBERNATE] = "hibernate", NULL };
 
-	if (time_ms == 0)
-		return NULL;
-	vial_time_fill(text, time_ms);
-	return json_string(text);
+static json_t *engine_name(gconstpointer instance)
+{
+	const VialSandbox *sandbox = instance;
+
+	return json_string(sandbox->app->engine->ops->name);
 }
 
-static const char *on_idle_name(VialOnIdle on_idle)
+static json_t *isolation(gconstpointer instance)
 {
-	return on_idle == VIAL_ON_IDLE_HIBERNATE ? "hibernate" : "delete";
+	const VialSandbox *sandbox = instance;
+
+	return json_string(sandbox->app->engine->ops->isolation);
 }
+
+static json_t *status(gconstpointer instance)
+{
+	const VialSandbox *sandbox = instance;
+
+	return json_string(vial_state_name(sandbox->state));
+}
+
+static json_t *boot_mode(gconstpointer instance)
+{
+	const VialSandbox *sandbox = instance;
+
+	return json_string(sandbox->boot_mode ? sandbox->boot_mode : "cold");
+}
+
+static json_t *slot_name(gconstpointer instance)
+{
+	const VialSandbox *sandbox = instance;
+	const char *name = vial_slots_name(sandbox->app->slots, sandbox->host_id);
+
+	return name ? json_string(name) : NULL;
+}
+
+/* What its owner sees. */
+static const VialField shown[] = {
+	{ VIAL_FIELD("id", TEXT, VialSandbox, id) },
+	{ VIAL_FIELD("template", TEXT, VialSandbox, template_name) },
+	{ .name = "engine", .type = VIAL_FIELD_VALUE, .get = engine_name },
+	{ .name = "isolation", .type = VIAL_FIELD_VALUE, .get = isolation },
+	{ VIAL_FIELD("cpu", DOUBLE, VialSandbox, limits.cpu) },
+	{ VIAL_FIELD("memory_mb", INT, VialSandbox, limits.memory_mb) },
+	{ VIAL_FIELD("disk_mb", INT, VialSandbox, limits.disk_mb) },
+	{ .name = "status", .type = VIAL_FIELD_VALUE, .get = status },
+	{ VIAL_FIELD("reason", TEXT, VialSandbox, reason) },
+	{ VIAL_FIELD("metadata", OBJECT, VialSandbox, metadata) },
+	{ VIAL_FIELD("network", OBJECT, VialSandbox, network) },
+	{ VIAL_FIELD("boot_ms", INT, VialSandbox, boot_ms) },
+	{ .name = "boot_mode", .type = VIAL_FIELD_VALUE, .get = boot_mode },
+	{ VIAL_FIELD("from_snapshot", TEXT, VialSandbox, from_snapshot) },
+	{ VIAL_FIELD("parent", TEXT, VialSandbox, parent) },
+	{ VIAL_FIELD("tree_id", TEXT, VialSandbox, tree_id) },
+	{ VIAL_FIELD("created_at", TIME, VialSandbox, created_at_ms) },
+	{ VIAL_FIELD("expires_at", TIME, VialSandbox, expires_at_ms) },
+	{ VIAL_FIELD("ttl_seconds", INT, VialSandbox, ttl_seconds) },
+	{ VIAL_FIELD("idle_seconds", INT, VialSandbox, idle_seconds) },
+	{ VIAL_FIELD("on_idle", ENUM, VialSandbox, on_idle), .names = on_idle_names },
+	{ VIAL_FIELD("persistent", BOOL, VialSandbox, persistent) },
+};
+
+static const VialField lifecycle[] = {
+	{ VIAL_FIELD("ttl_seconds", INT, VialSandbox, ttl_seconds) },
+	{ VIAL_FIELD("idle_seconds", INT, VialSandbox, idle_seconds) },
+	{ VIAL_FIELD("on_idle", ENUM, VialSandbox, on_idle), .names = on_idle_names },
+	{ VIAL_FIELD("persistent", BOOL, VialSandbox, persistent) },
+	{ VIAL_FIELD("expires_at", TIME, VialSandbox, expires_at_ms) },
+	{ .name = "status", .type = VIAL_FIELD_VALUE, .get = status },
+};
+
+/*
+ * Everything the store's columns do not say. The environment may hold secrets, hence the database's mode of 0600. What is required is what a sandbox
+ * cannot be taken up again without.
+ */
+static const VialField kept[] = {
+	{ VIAL_FIELD("template_hash", TEXT, VialSandbox, template_hash) },
+	{ VIAL_FIELD("rootfs", TEXT, VialSandbox, rootfs), .flags = VIAL_JSON_REQUIRED },
+	{ VIAL_FIELD("runtime_dir", TEXT, VialSandbox, runtime_dir), .flags = VIAL_JSON_REQUIRED },
+	{ VIAL_FIELD("host_id", TEXT, VialSandbox, host_id), .flags = VIAL_JSON_REQUIRED },
+	{ VIAL_FIELD("generation", TEXT, VialSandbox, generation) },
+	{ VIAL_FIELD("slot", TEXT, VialSandbox, slot_name), .get = slot_name },
+	{ VIAL_FIELD("cpu", DOUBLE, VialSandbox, limits.cpu), .flags = VIAL_JSON_REQUIRED },
+	{ VIAL_FIELD("memory_mb", INT, VialSandbox, limits.memory_mb), .flags = VIAL_JSON_REQUIRED },
+	{ VIAL_FIELD("disk_mb", INT, VialSandbox, limits.disk_mb), .flags = VIAL_JSON_REQUIRED },
+	{ VIAL_FIELD("process_limit", INT, VialSandbox, limits.process_limit), .flags = VIAL_JSON_REQUIRED },
+	{ VIAL_FIELD("metadata", OBJECT, VialSandbox, metadata), .flags = VIAL_JSON_REQUIRED },
+	{ VIAL_FIELD("env", OBJECT, VialSandbox, env), .flags = VIAL_JSON_REQUIRED },
+	{ VIAL_FIELD("network", OBJECT, VialSandbox, network), .flags = VIAL_JSON_REQUIRED },
+	{ VIAL_FIELD("reason", TEXT, VialSandbox, reason) },
+	{ VIAL_FIELD("boot_mode", TEXT, VialSandbox, boot_mode) },
+	{ VIAL_FIELD("boot_ms", INT, VialSandbox, boot_ms) },
+	{ VIAL_FIELD("ttl_seconds", INT, VialSandbox, ttl_seconds) },
+	{ VIAL_FIELD("idle_seconds", INT, VialSandbox, idle_seconds) },
+	{ VIAL_FIELD("on_idle", ENUM, VialSandbox, on_idle) },
+	{ VIAL_FIELD("persistent", BOOL, VialSandbox, persistent) },
+	{ VIAL_FIELD("from_snapshot", TEXT, VialSandbox, from_snapshot) },
+	{ VIAL_FIELD("parent", TEXT, VialSandbox, parent) },
+	{ VIAL_FIELD("tree_id", TEXT, VialSandbox, tree_id) },
+};
 
 json_t *vial_sandbox_json(const VialSandbox *sandbox)
 {
-	const VialEngineOps *engine = sandbox->app->engine->ops;
-
-	return json_pack("{s:s, s:s, s:s, s:s, s:f, s:I, s:I, s:s, s:s*, s:O, s:O, s:I, s:s, s:s*, s:s*, s:s*, s:o, s:o*, s:I, s:I, s:s, s:b}",
-	                 "id", sandbox->id, "template", sandbox->template_name, "engine", engine->name, "isolation", engine->isolation,
-	                 "cpu", sandbox->limits.cpu, "memory_mb", (json_int_t)sandbox->limits.memory_mb, "disk_mb",
-	                 (json_int_t)sandbox->limits.disk_mb, "status", vial_state_name(sandbox->state), "reason", sandbox->reason,
-	                 "metadata", sandbox->metadata, "network", sandbox->network, "boot_ms", (json_int_t)sandbox->boot_ms, "boot_mode",
-	                 sandbox->boot_mode ? sandbox->boot_mode : "cold", "from_snapshot", sandbox->from_snapshot, "parent",
-	                 sandbox->parent, "tree_id", sandbox->tree_id, "created_at", time_or_null(sandbox->created_at_ms), "expires_at",
-	                 time_or_null(sandbox->expires_at_ms), "ttl_seconds", (json_int_t)sandbox->ttl_seconds, "idle_seconds",
-	                 (json_int_t)sandbox->idle_seconds, "on_idle", on_idle_name(sandbox->on_idle), "persistent", sandbox->persistent);
+	return vial_fields_write(shown, G_N_ELEMENTS(shown), sandbox);
 }
 
 json_t *vial_sandbox_lifecycle_json(const VialSandbox *sandbox)
 {
-	return json_pack("{s:I, s:I, s:s, s:b, s:o*, s:s}", "ttl_seconds", (json_int_t)sandbox->ttl_seconds, "idle_seconds",
-	                 (json_int_t)sandbox->idle_seconds, "on_idle", on_idle_name(sandbox->on_idle), "persistent", sandbox->persistent,
-	                 "expires_at", time_or_null(sandbox->expires_at_ms), "status", vial_state_name(sandbox->state));
-}
-
-/* Everything the columns do not say. The environment may hold secrets, hence the database's mode of 0600. */
-static char *document(const VialSandbox *sandbox)
-{
-	g_autoptr(json_t) json =
-	        json_pack("{s:s*, s:s*, s:s*, s:s*, s:s*, s:s*, s:f, s:I, s:I, s:I, s:O, s:O, s:O, s:s*, s:s*, s:I, s:I, s:I, s:i, s:b, s:s*, s:s*, s:s*}",
-	                  "template_hash", sandbox->template_hash, "rootfs", sandbox->rootfs, "runtime_dir", sandbox->runtime_dir, "host_id", sandbox->host_id,
-	                  "generation", sandbox->generation, "slot", vial_slots_name(sandbox->app->slots, sandbox->host_id), "cpu", sandbox->limits.cpu, "memory_mb",
-	                  (json_int_t)sandbox->limits.memory_mb, "disk_mb", (json_int_t)sandbox->limits.disk_mb, "process_limit",
-	                  (json_int_t)sandbox->limits.process_limit, "metadata", sandbox->metadata, "env", sandbox->env, "network",
-	                  sandbox->network, "reason", sandbox->reason, "boot_mode", sandbox->boot_mode, "boot_ms",
-	                  (json_int_t)sandbox->boot_ms, "ttl_seconds", (json_int_t)sandbox->ttl_seconds, "idle_seconds",
-	                  (json_int_t)sandbox->idle_seconds, "on_idle", (int)sandbox->on_idle, "persistent", sandbox->persistent,
-	                  "from_snapshot", sandbox->from_snapshot, "parent", sandbox->parent, "tree_id", sandbox->tree_id);
-
-	return vial_json_dump(json);
+	return vial_fields_write(lifecycle, G_N_ELEMENTS(lifecycle), sandbox);
 }
 
 void vial_sandbox_store(VialSandbox *sandbox)
@@ -68,7 +130,19 @@ void vial_sandbox_store(VialSandbox *sandbox)
 
 void vial_sandbox_store_then(VialSandbox *sandbox, VialStoreDone done, gpointer data)
 {
-	g_autofree char *text = document(sandbox);
+	g_autoptr(json_t) document = NULL;
+	g_autofree char *text = NULL;
+
+	/* What we could not read, somebody else may still repair: it is not written over. */
+	if (sandbox->is_damaged) {
+		g_autoptr(GError) error = g_error_new(VIAL_ERROR, VIAL_ERROR_CONFLICT, "%s", sandbox->reason);
+
+		if (done)
+			done(error, data);
+		return;
+	}
+	document = vial_fields_write(kept, G_N_ELEMENTS(kept), sandbox);
+	text = vial_json_dump(document);
 	VialSandboxRecord record = {
 		.id = sandbox->id,
 		.project = sandbox->project,
@@ -85,60 +159,45 @@ void vial_sandbox_store_then(VialSandbox *sandbox, VialStoreDone done, gpointer 
 	vial_store_put_sandbox(sandbox->app->store, &record, done, data);
 }
 
-static gint64 int_of(json_t *json, const char *field)
+static gboolean read_document(VialSandbox *sandbox, const VialSandboxRecord *record, GError **error)
 {
-	return json_integer_value(json_object_get(json, field));
+	g_autoptr(json_t) document = vial_json_parse_object(record->document, strlen(record->document), error);
+
+	if (!document || !vial_fields_read(kept, G_N_ELEMENTS(kept), document, sandbox, error))
+		return FALSE;
+	if (!vial_id_is_valid(sandbox->host_id) || sandbox->on_idle > VIAL_ON_IDLE_HIBERNATE)
+		return vial_fail(error, VIAL_ERROR_INVALID, "its host_id or on_idle is none");
+	return vial_state_parse(record->status, &sandbox->state) || vial_fail(error, VIAL_ERROR_INVALID, "its status is none");
 }
 
-static char *text_of(json_t *json, const char *field)
+/* No clock ends it, nothing is written over it, and whatever the disk or the kernel has of it stays: see adopt.c. */
+static void mark_damaged(VialSandbox *sandbox, const char *problem)
 {
-	return g_strdup(json_string_value(json_object_get(json, field)));
-}
-
-static json_t *object_of(json_t *json, const char *field)
-{
-	json_t *value = json_object_get(json, field);
-
-	return json_is_object(value) ? json_incref(value) : json_object();
+	sandbox->is_damaged = TRUE;
+	sandbox->state = VIAL_STATE_FAILED;
+	sandbox->on_idle = VIAL_ON_IDLE_DELETE;
+	sandbox->expires_at_ms = 0;
+	g_free(sandbox->reason);
+	sandbox->reason = g_strdup_printf("record_damaged: what is recorded of it cannot be read (%s); repair its row in the database and restart "
+	                                  "viald, or delete it",
+	                                  problem);
 }
 
 VialSandbox *vial_sandbox_from_record(VialApp *app, const VialSandboxRecord *record)
 {
-	g_autoptr(json_t) json = json_loads(record->document ? record->document : "{}", 0, NULL);
 	VialSandbox *sandbox = vial_sandbox_new(app, record->id);
+	json_t **const objects[] = { &sandbox->metadata, &sandbox->env, &sandbox->network };
+	g_autoptr(GError) error = NULL;
 
-	sandbox->project = g_strdup(record->project);
-	sandbox->key_id = g_strdup(record->key_id);
-	sandbox->template_name = g_strdup(record->template_name);
-	sandbox->template_hash = text_of(json, "template_hash");
-	sandbox->rootfs = text_of(json, "rootfs");
-	sandbox->runtime_dir = text_of(json, "runtime_dir");
-	sandbox->generation = text_of(json, "generation");
-	g_free(sandbox->host_id);
-	sandbox->host_id = text_of(json, "host_id");
-	if (!sandbox->host_id)
-		sandbox->host_id = g_strdup(record->id);
-	sandbox->limits = (VialLimits){ .cpu = json_number_value(json_object_get(json, "cpu")),
-		                        .memory_mb = int_of(json, "memory_mb"),
-		                        .disk_mb = int_of(json, "disk_mb"),
-		                        .process_limit = int_of(json, "process_limit") };
-	sandbox->metadata = object_of(json, "metadata");
-	sandbox->env = object_of(json, "env");
-	sandbox->network = object_of(json, "network");
-	sandbox->reason = text_of(json, "reason");
-	sandbox->boot_mode = text_of(json, "boot_mode");
-	sandbox->boot_ms = int_of(json, "boot_ms");
+	sandbox->project = g_utf8_make_valid(record->project, -1);
+	sandbox->key_id = g_utf8_make_valid(record->key_id, -1);
+	sandbox->template_name = g_utf8_make_valid(record->template_name, -1);
 	sandbox->created_at_ms = record->created_at;
 	sandbox->expires_at_ms = record->expires_at;
-	sandbox->ttl_seconds = int_of(json, "ttl_seconds");
-	sandbox->idle_seconds = int_of(json, "idle_seconds");
-	sandbox->on_idle = (VialOnIdle)int_of(json, "on_idle");
-	sandbox->persistent = json_is_true(json_object_get(json, "persistent"));
-	sandbox->from_snapshot = text_of(json, "from_snapshot");
-	sandbox->parent = text_of(json, "parent");
-	sandbox->tree_id = text_of(json, "tree_id");
-	sandbox->slot_name = text_of(json, "slot");
-	if (!vial_state_parse(record->status, &sandbox->state))
-		sandbox->state = VIAL_STATE_FAILED;
+	if (!read_document(sandbox, record, &error))
+		mark_damaged(sandbox, error->message);
+	for (gsize i = 0; i < G_N_ELEMENTS(objects); i++)
+		if (!*objects[i])
+			*objects[i] = json_object();
 	return sandbox;
 }

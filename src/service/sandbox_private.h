@@ -2,7 +2,51 @@
 /* Shared by the files that make up the sandbox service. */
 #pragma once
 
+#include "service/boot.h"
 #include "service/sandbox.h"
+#include "service/transition.h"
+
+struct VialSandbox {
+	int refs;
+	VialApp *app;
+	char *id;
+	char *project;
+	char *key_id;
+	char *template_name;
+	char *template_hash;
+	char *rootfs;
+	char *runtime_dir;
+	char *host_id;    /* the engine's name for it, see boot.h; changes when it is hibernated and woken */
+	char *generation; /* the last one its agent confirmed */
+	char *slot_name;  /* from the record, for the adoption of its network */
+	VialLimits limits;
+	json_t *metadata;
+	json_t *env;
+	json_t *network;
+	VialState state;
+	char *reason;        /* why it failed */
+	gboolean is_damaged; /* its record cannot be read: it is shown, and nothing of it is touched before its owner deletes it */
+	char *lie;           /* what its guest was caught at, until that has become the reason */
+	char *boot_mode;     /* pool, restore, cold, fork */
+	gint64 boot_ms;
+	gint64 created_at_ms;
+	gint64 ttl_seconds;   /* 0: no end */
+	gint64 expires_at_ms; /* 0: never */
+	gint64 idle_seconds;  /* 0: no idle policy */
+	VialOnIdle on_idle;
+	gboolean persistent;
+	char *from_snapshot;
+	char *parent;
+	char *tree_id;
+
+	VialInstance *instance;
+	guint active;          /* holders right now */
+	gint64 last_active_ms; /* monotonic */
+	GQueue transitions;    /* VialTransition; the head may be under way, see transition.h */
+	guint pump;            /* the idle source that begins the next one */
+	gpointer freeze;       /* the freeze that the transition under way is in, see freeze.c */
+	VialJournal *journal;  /* what happened in it lately */
+};
 
 struct VialSandboxes {
 	VialApp *app;
@@ -10,6 +54,8 @@ struct VialSandboxes {
 	guint tick;
 };
 
+/* The source of its tick, see clocks.c. */
+guint vial_clocks_start(VialSandboxes *sandboxes);
 /* An object in the registry, in state CREATING. */
 VialSandbox *vial_sandbox_new(VialApp *app, const char *id);
 void vial_sandbox_set_state(VialSandbox *sandbox, VialState state, const char *reason);
@@ -19,18 +65,19 @@ void vial_sandbox_set_running(VialSandbox *sandbox, VialInstance *instance);
 void vial_sandbox_forget(VialSandbox *sandbox);
 void vial_sandbox_set_ttl(VialSandbox *sandbox, gint64 ttl_seconds);
 VialSandbox *vial_sandbox_from_record(VialApp *app, const VialSandboxRecord *record);
-void vial_sandbox_add_wake_waiter(VialSandbox *sandbox, VialSandboxDone done, gpointer data);
-void vial_sandbox_wake_waiters_done(VialSandbox *sandbox, const GError *error);
-/* From HIBERNATED, with no transition under way. */
-void vial_sandbox_begin_wake(VialSandbox *sandbox);
-/* After a transition: what was asked for meanwhile (its end, its waking) is begun. */
-void vial_sandbox_transition_done(VialSandbox *sandbox);
-/* FALSE with CONFLICT while somebody uses it or something is being done to it. */
-gboolean vial_sandbox_is_free(const VialSandbox *sandbox, const char *verb, GError **error);
 /* Hears its instance again after somebody else did. */
 void vial_sandbox_listen(VialSandbox *sandbox);
-/* Its guest cannot be used any more: end it, and let its owner read why. */
-void vial_sandbox_lost(VialSandbox *sandbox, const char *why);
+/* Its guest or host process has ended: what is left is swept up, and the engine says why it ended. */
+void vial_sandbox_guest_ended(VialSandbox *sandbox, const char *detail);
+/* Stops the guest, if there is one, and lets go of it. */
+void vial_sandbox_drop_instance(VialSandbox *sandbox);
+/* Wakes a hibernated sandbox: the work of the transition that acquires one. */
+typedef void (*VialWakeDone)(const GError *error, gpointer data);
+void vial_wake(VialSandbox *sandbox, VialWakeDone done, gpointer data);
 /* What a manifest says about it. */
 json_t *vial_sandbox_facts(const VialSandbox *sandbox, const char *kind);
+/* How its guest is booted; everything is borrowed from the sandbox. */
+VialBootSpec vial_sandbox_boot_spec(const VialSandbox *sandbox);
+/* A blank that fits, or a new host id: in the spec and in the sandbox. */
+void vial_sandbox_choose_host(VialSandbox *sandbox, VialBootSpec *spec);
 char *vial_hibernation_dir(VialApp *app, const char *sandbox_id);

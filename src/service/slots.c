@@ -38,9 +38,15 @@ VialSlots *vial_slots_new(const VialConfig *config, GError **error)
 	return NULL;
 }
 
-void vial_slots_start(VialSlots *slots)
+void vial_slots_start(VialSlots *slots, gboolean may_sweep)
 {
-	vial_net_start(slots->net);
+	vial_net_start(slots->net, may_sweep);
+}
+
+void vial_slots_close(VialSlots *slots)
+{
+	if (slots)
+		vial_net_close(slots->net);
 }
 
 void vial_slots_free(VialSlots *slots)
@@ -140,19 +146,18 @@ void vial_slots_release(VialSlots *slots, const char *host_id)
 	vial_net_slot_release(slot);
 }
 
-gboolean vial_slots_set_policy(VialSlots *slots, const char *host_id, json_t *network, GError **error)
+void vial_slots_set_policy(VialSlots *slots, const char *host_id, json_t *network, VialNetDone done, gpointer data)
 {
 	VialNetSlot *slot = vial_slots_find(slots, host_id);
-	g_autoptr(VialNetPolicy) policy = vial_net_policy_parse(network, error);
+	g_autoptr(GError) error = NULL;
+	g_autoptr(VialNetPolicy) policy = vial_net_policy_parse(network, &error);
 
-	if (!policy)
-		return FALSE;
-	/* A new slot is closed already: nothing to do for most sandboxes. Limits wait for a policy under which they matter. */
-	if (slot && policy->mode == VIAL_NET_DISABLED && vial_net_slot_policy(slot)->mode == VIAL_NET_DISABLED)
-		return TRUE;
-	if (!slot)
-		return vial_fail(error, VIAL_ERROR_INTERNAL, "the sandbox has no network slot");
-	return vial_net_slot_set_policy(slot, policy, error);
+	if (policy && !slot)
+		vial_fail(&error, VIAL_ERROR_INTERNAL, "the sandbox has no network slot");
+	if (error || vial_net_slot_has_policy(slot, policy))
+		done(error, data);
+	else
+		vial_net_slot_set_policy(slot, policy, done, data);
 }
 
 const char *vial_slots_nameserver(VialSlots *slots, const char *host_id)

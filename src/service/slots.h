@@ -14,8 +14,10 @@
 typedef struct VialSlots VialSlots;
 
 VialSlots *vial_slots_new(const VialConfig *config, GError **error);
-/* After all adoptions: sweeps what nobody adopted. */
-void vial_slots_start(VialSlots *slots);
+/* After all adoptions: sweeps what nobody adopted, if it may. */
+void vial_slots_start(VialSlots *slots, gboolean may_sweep);
+/* Before the end: hands out no more and gives back the ones that are ready. Those in use stay known until vial_slots_free(). */
+void vial_slots_close(VialSlots *slots); /* accepts NULL */
 void vial_slots_free(VialSlots *slots);
 VialNet *vial_slots_net(VialSlots *slots);
 
@@ -35,7 +37,10 @@ const char *vial_slots_name(VialSlots *slots, const char *host_id); /* for the r
  * here; one that was kept and is above them since they were lowered is narrowed when it is put in force.
  */
 json_t *vial_slots_read_network(const VialConfig *config, json_t *network, GError **error);
-/* `network` is the API's policy object, or NULL for disabled. */
-gboolean vial_slots_set_policy(VialSlots *slots, const char *host_id, json_t *network, GError **error);
+/*
+ * `network` is the API's policy object, or NULL for disabled. `done` when it is in force, limits and all; it is called before this returns when it is
+ * in force already, as for most guests of the pool, or cannot be. Changes of one guest keep their order.
+ */
+void vial_slots_set_policy(VialSlots *slots, const char *host_id, json_t *network, VialNetDone done, gpointer data);
 /* The resolver the guest should use under its policy; NULL for none. */
 const char *vial_slots_nameserver(VialSlots *slots, const char *host_id);

@@ -20,6 +20,7 @@
 
 struct VialSnapshots {
 	GHashTable *by_id;
+	GPtrArray *being_taken; /* borrowed: their names are taken already */
 };
 
 static void snapshot_free(gpointer data)
@@ -55,9 +56,35 @@ static void collect_garbage(VialApp *app, VialSnapshots *snapshots)
 	}
 }
 
+/* Enough to make a sandbox of it. */
+static gboolean has_facts(const json_t *facts)
+{
+	return json_is_string(json_object_get(facts, "rootfs")) && json_is_string(json_object_get(facts, "runtime_dir")) &&
+	       json_is_object(json_object_get(facts, "env"));
+}
+
+/* The folder's manifest says the same as the record, and is sealed. Without either it is still listed, and refused where it is to be restored. */
+static json_t *read_facts(VialApp *app, const VialSnapshotRecord *record)
+{
+	g_autoptr(json_t) facts = json_loads(record->document, 0, NULL);
+	g_autofree char *dir = vial_snapshot_dir(app, record->id);
+	g_autoptr(GError) error = NULL;
+	gboolean needs_deep;
+
+	if (has_facts(facts))
+		return g_steal_pointer(&facts);
+	g_clear_pointer(&facts, json_decref);
+	if (vial_manifest_check(app->manifests, dir, &needs_deep, &facts, &error) && has_facts(facts))
+		return g_steal_pointer(&facts);
+	vial_log_error("snapshot", "neither its record nor its manifest can be read", "snapshot_id", record->id, "error",
+	               error ? error->message : "incomplete");
+	return json_pack("{s:s, s:s, s:{}}", "rootfs", "", "runtime_dir", "", "env");
+}
+
 VialSnapshots *vial_snapshots_load(VialApp *app, GError **error)
 {
 	g_autoptr(GPtrArray) records = vial_store_load_snapshots(app->store, error);
+	gboolean knows_all = TRUE;
 	VialSnapshots *snapshots;
 
 	if (!records)
@@ -75,10 +102,14 @@ VialSnapshots *vial_snapshots_load(VialApp *app, GError **error)
 		snapshot->name = record->name && *record->name ? g_strdup(record->name) : NULL;
 		snapshot->size_bytes = record->size_bytes;
 		snapshot->created_at_ms = record->created_at;
-		snapshot->facts = json_loads(record->document ? record->document : "{}", 0, NULL);
+		snapshot->facts = read_facts(app, record);
+		knows_all = knows_all && vial_id_is_valid(record->id);
 		g_hash_table_insert(snapshots->by_id, snapshot->id, snapshot);
 	}
-	collect_garbage(app, snapshots);
+	snapshots->being_taken = g_ptr_array_new();
+	/* With an id that is none, one of the folders is a snapshot's whose name we cannot read. */
+	if (knows_all)
+		collect_garbage(app, snapshots);
 	return snapshots;
 }
 
@@ -87,6 +118,7 @@ void vial_snapshots_free(VialSnapshots *snapshots)
 	if (!snapshots)
 		return;
 	g_hash_table_unref(snapshots->by_id);
+	g_ptr_array_unref(snapshots->being_taken);
 	g_free(snapshots);
 }
 
@@ -168,6 +200,7 @@ typedef struct {
 
 static void taking_end(Taking *taking, const GError *error)
 {
+	g_ptr_array_remove(taking->sandbox->app->snapshots->being_taken, taking->snapshot);
 	taking->done(error ? NULL : taking->snapshot, error, taking->data);
 	if (error)
 		snapshot_free(taking->snapshot);
@@ -227,24 +260,31 @@ static void on_frozen(const GError *error, gpointer data)
 	vial_worker_run(seal_work, seal_done, taking);
 }
 
+static gboolean has_name(const VialSnapshot *snapshot, const char *project, const char *name)
+{
+	return name && strcmp(snapshot->project, project) == 0 && g_strcmp0(snapshot->name, name) == 0;
+}
+
 static gboolean may_take(VialSandbox *sandbox, const char *name, GError **error)
 {
-	const VialConfig *config = sandbox->app->config;
+	const VialSnapshots *snapshots = sandbox->app->snapshots;
+	gint64 quota_mb = sandbox->app->config->snapshot_quota_mb, total = 0;
+	gboolean is_taken = FALSE;
 	GHashTableIter iter;
 	gpointer value;
-	gint64 total = 0;
 
-	g_hash_table_iter_init(&iter, sandbox->app->snapshots->by_id);
+	g_hash_table_iter_init(&iter, snapshots->by_id);
 	while (g_hash_table_iter_next(&iter, NULL, &value)) {
-		VialSnapshot *other = value;
-
-		total += other->size_bytes;
-		if (name && strcmp(other->project, sandbox->project) == 0 && g_strcmp0(other->name, name) == 0)
-			return vial_fail(error, VIAL_ERROR_CONFLICT, "there already is a snapshot named \"%s\"; delete it or choose another name", name);
+		total += ((VialSnapshot *)value)->size_bytes;
+		is_taken |= has_name(value, sandbox->project, name);
 	}
-	if (total >= config->snapshot_quota_mb * 1024 * 1024)
+	for (guint i = 0; i < snapshots->being_taken->len; i++)
+		is_taken |= has_name(snapshots->being_taken->pdata[i], sandbox->project, name);
+	if (is_taken)
+		return vial_fail(error, VIAL_ERROR_CONFLICT, "there already is a snapshot named \"%s\"; delete it or choose another name", name);
+	if (total >= quota_mb * 1024 * 1024)
 		return vial_fail(error, VIAL_ERROR_QUOTA, "snapshots take %" G_GINT64_FORMAT " MB, all that snapshot_quota_mb allows; delete some",
-		                 (gint64)(total / 1024 / 1024));
+		                 total / 1024 / 1024);
 	return TRUE;
 }
 
@@ -275,13 +315,20 @@ void vial_snapshot_take(VialSandbox *sandbox, const char *name, VialSnapshotDone
 	taking->temporary = g_strconcat(taking->dir, TEMPORARY_SUFFIX, NULL);
 	taking->done = done;
 	taking->data = data;
-	vial_freeze(sandbox, taking->temporary, FALSE, on_frozen, taking);
+	g_ptr_array_add(sandbox->app->snapshots->being_taken, snapshot);
+	vial_freeze(sandbox, taking->temporary, on_frozen, taking);
 }
 
 void vial_snapshot_delete(VialApp *app, VialSnapshot *snapshot, VialStoreDone done, gpointer data)
 {
 	g_autofree char *dir = vial_snapshot_dir(app, snapshot->id);
+	g_autoptr(GError) error = NULL;
 
+	if (snapshot->users > 0) {
+		error = g_error_new(VIAL_ERROR, VIAL_ERROR_CONFLICT, "a sandbox is just being made from this snapshot; try again in a moment");
+		done(error, data);
+		return;
+	}
 	/* Out of the record first: a folder without a record is garbage, a record without a folder would be a lie. */
 	vial_store_delete_snapshot(app->store, snapshot->id, done, data);
 	vial_tree_remove_later(dir);

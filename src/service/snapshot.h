@@ -13,6 +13,7 @@ typedef struct {
 	gint64 size_bytes;
 	gint64 created_at_ms;
 	json_t *facts; /* as sealed in its manifest */
+	guint users;   /* sandboxes that are being made from it */
 } VialSnapshot;
 
 VialSnapshots *vial_snapshots_load(VialApp *app, GError **error);
@@ -26,5 +27,5 @@ char *vial_snapshot_dir(VialApp *app, const char *id);
 typedef void (*VialSnapshotDone)(VialSnapshot *snapshot, const GError *error, gpointer data);
 /* The sandbox must be acquired; it goes on running. `name` may be NULL. */
 void vial_snapshot_take(VialSandbox *sandbox, const char *name, VialSnapshotDone done, gpointer data);
-/* Sandboxes made from it are not touched: they have loaded everything. */
+/* Refused while a sandbox is being made from it; those that were made are not touched: they have loaded everything. */
 void vial_snapshot_delete(VialApp *app, VialSnapshot *snapshot, VialStoreDone done, gpointer data);

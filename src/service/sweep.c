@@ -26,6 +26,7 @@ static void sweep_done(gpointer data)
 {
 	Sweep *sweep = data;
 
+	vial_engine_forget(sweep->app->engine, sweep->host_id);
 	vial_slots_release(sweep->app->slots, sweep->host_id);
 	if (sweep->done)
 		sweep->done(sweep->reason, sweep->data);
@@ -44,5 +45,5 @@ void vial_sweep(VialApp *app, const char *host_id, VialSweptDone done, gpointer 
 	sweep->dir = vial_host_dir(app, host_id);
 	sweep->done = done;
 	sweep->data = data;
-	vial_worker_run(sweep_work, sweep_done, sweep);
+	vial_worker_run_in(VIAL_LANE_WAIT, sweep_work, sweep_done, sweep);
 }

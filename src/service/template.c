@@ -11,6 +11,7 @@
 #include "service/template_private.h"
 #include "util/fd.h"
 #include "util/json.h"
+#include "util/json_fields.h"
 #include "util/log.h"
 #include "util/tree.h"
 
@@ -61,8 +62,8 @@ static char *checkpoint_key(VialApp *app, const VialTemplate *template, const ch
 	const char *cpu = vial_manifests_cpu(app->manifests);
 	/* Its size too: a virtual machine is restored with the one it had. */
 	g_autofree char *all = g_strdup_printf("%s|%s|%s|%s|%s|%" G_GINT64_FORMAT "|%" G_GINT64_FORMAT "|%g|%s", template->image_hash, runtime_hash,
-	                                       app->engine->ops->name, app->engine->ops->version(app->engine), cpu,
-	                                       template->limits.disk_mb, template->limits.memory_mb, template->limits.cpu, VIAL_VERSION);
+	                                       app->engine->ops->name, app->engine->ops->version(app->engine), cpu, template->limits.disk_mb,
+	                                       template->limits.memory_mb, template->limits.cpu, VIAL_VERSION);
 	g_autofree char *sum = g_compute_checksum_for_string(G_CHECKSUM_SHA256, all, -1);
 
 	return g_strndup(sum, KEY_LENGTH);
@@ -88,7 +89,6 @@ VialTemplate *vial_template_load(VialApp *app, VialTemplates *templates, const c
 	const char *rootfs = json_string_value(json_object_get(manifest, "rootfs"));
 	const char *hash = json_string_value(json_object_get(manifest, "hash"));
 	g_autofree char *checkpoint = NULL;
-	gint64 millicpu = 0;
 	VialTemplate *template;
 
 	if (!name || !rootfs || !hash || !g_file_test(rootfs, G_FILE_TEST_IS_DIR)) {
@@ -107,9 +107,8 @@ VialTemplate *vial_template_load(VialApp *app, VialTemplates *templates, const c
 	read_limit(manifest, "memory_mb", &template->limits.memory_mb);
 	read_limit(manifest, "disk_mb", &template->limits.disk_mb);
 	read_limit(manifest, "process_limit", &template->limits.process_limit);
-	read_limit(manifest, "cpu", &millicpu);
-	if (millicpu > 0)
-		template->limits.cpu = (double)millicpu;
+	if (json_number_value(json_object_get(manifest, "cpu")) > 0)
+		template->limits.cpu = json_number_value(json_object_get(manifest, "cpu"));
 	template->hash = checkpoint_key(app, template, templates->runtime_hash);
 	checkpoint = vial_template_checkpoint_dir(templates, template);
 	template->hold = vial_images_hold(checkpoint);
@@ -203,15 +202,51 @@ const char *vial_templates_runtime_dir(const VialTemplates *templates)
 	return templates->runtime_dir;
 }
 
+/* A template as the API shows it. */
+typedef struct {
+	VialTemplate template;
+	const char *engine;
+	gboolean is_global; /* every project may use it */
+	const char *rootfs_path;
+} Shown;
+
+static json_t *aliases(gconstpointer instance)
+{
+	const Shown *shown = instance;
+	json_t *list = json_array();
+
+	for (char **alias = shown->template.aliases; *alias; alias++)
+		json_array_append_new(list, json_string(*alias));
+	return list;
+}
+
+static json_t *is_ready(gconstpointer instance)
+{
+	const Shown *shown = instance;
+
+	return json_boolean(shown->template.checkpoint != NULL);
+}
+
+static const VialField shown_fields[] = {
+	{ VIAL_FIELD("name", TEXT, Shown, template.name) },
+	{ VIAL_FIELD("description", TEXT, Shown, template.summary) },
+	{ .name = "aliases", .type = VIAL_FIELD_VALUE, .get = aliases },
+	{ VIAL_FIELD("hash", TEXT, Shown, template.hash) },
+	{ VIAL_FIELD("engine", TEXT, Shown, engine) },
+	{ VIAL_FIELD("cpu", DOUBLE, Shown, template.limits.cpu) },
+	{ VIAL_FIELD("memory_mb", INT, Shown, template.limits.memory_mb) },
+	{ VIAL_FIELD("disk_mb", INT, Shown, template.limits.disk_mb) },
+	{ VIAL_FIELD("size_bytes", INT, Shown, template.size_bytes) },
+	{ .name = "ready", .type = VIAL_FIELD_VALUE, .get = is_ready },
+	{ VIAL_FIELD("is_global", BOOL, Shown, is_global) },
+	{ VIAL_FIELD("created_at", TEXT, Shown, template.created_at) },
+	{ VIAL_FIELD("rootfs_path", TEXT, Shown, rootfs_path) },
+};
+
 json_t *vial_template_json(const VialTemplate *template, const char *engine)
 {
-	json_t *aliases = json_array();
+	/* Where it lies on the host is nobody's business; PandaStack's clients want the field. */
+	Shown shown = { .template = *template, .engine = engine, .is_global = TRUE, .rootfs_path = "" };
 
-	for (char **alias = template->aliases; *alias; alias++)
-		json_array_append_new(aliases, json_string(*alias));
-	return json_pack("{s:s, s:s*, s:o, s:s, s:s, s:f, s:I, s:I, s:I, s:b, s:b, s:s*, s:s}", "name", template->name, "description",
-	                 template->summary, "aliases", aliases, "hash", template->hash, "engine", engine, "cpu", template->limits.cpu,
-	                 "memory_mb", (json_int_t)template->limits.memory_mb, "disk_mb", (json_int_t)template->limits.disk_mb,
-	                 "size_bytes", (json_int_t)template->size_bytes, "ready", template->checkpoint != NULL, "is_global", 1,
-	                 "created_at", template->created_at, "rootfs_path", "");
+	return vial_fields_write(shown_fields, G_N_ELEMENTS(shown_fields), &shown);
 }

@@ -13,7 +13,7 @@ typedef struct {
 	char *name;
 	char *summary;
 	char **aliases;
-	char *hash;        /* of image and runtime together: what a checkpoint depends on */
+	char *hash; /* of image and runtime together: what a checkpoint depends on */
 	char *image_hash;
 	char *rootfs;
 	char *checkpoint;  /* NULL until baked */

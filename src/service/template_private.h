@@ -14,7 +14,7 @@ struct VialTemplates {
 	/* template_watch.c */
 	GHashTable *stamps; /* record -> what it looked like when it was read */
 	guint watch;
-	gboolean is_reading; /* a changed record: one at a time */
+	gboolean is_reading;    /* a changed record: one at a time */
 	VialTemplate *incoming; /* the one that is read and not ready yet */
 };
 

@@ -63,8 +63,8 @@ static void on_booted(VialInstance *instance, const GError *error, gpointer data
 		return leave(trial, error);
 	trial->instance = instance;
 	vial_instance_set_events(instance, &(VialInstanceEvents){ 0 }, NULL);
-	vial_channel_call(vial_instance_channel(instance), json_pack("{s:s, s:s}", "op", "exec", "cmd", "true"),
-	                  vial_time_patience_ms(USE_TIMEOUT_MS), on_used, trial);
+	vial_channel_call(vial_instance_channel(instance), json_pack("{s:s, s:s}", "op", "exec", "cmd", "true"), vial_time_scaled_ms(USE_TIMEOUT_MS),
+	                  on_used, trial);
 }
 
 void vial_trial(VialApp *app, const VialBootSpec *spec, void (*done)(gpointer data), gpointer data)

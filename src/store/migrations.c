@@ -22,10 +22,10 @@ static const struct {
 	  "CREATE TABLE snapshots (id TEXT PRIMARY KEY, project TEXT NOT NULL, sandbox_id TEXT NOT NULL,"
 	  " template_name TEXT NOT NULL, name TEXT NOT NULL, document TEXT NOT NULL, size_bytes INTEGER NOT NULL,"
 	  " created_at INTEGER NOT NULL) STRICT;" },
+	{ "outcomes of calls", "ALTER TABLE calls ADD COLUMN outcome TEXT NOT NULL DEFAULT '';" },
 };
 
-static gboolean
-execute(sqlite3 *db, const char *sql, GError **error)
+static gboolean execute(sqlite3 *db, const char *sql, GError **error)
 {
 	g_autofree char *reason = NULL;
 	char *message = NULL;
@@ -37,8 +37,7 @@ execute(sqlite3 *db, const char *sql, GError **error)
 	return vial_fail(error, VIAL_ERROR_INTERNAL, "the database: %s", reason);
 }
 
-static gboolean
-read_version(sqlite3 *db, gint64 *out, GError **error)
+static gboolean read_version(sqlite3 *db, gint64 *out, GError **error)
 {
 	sqlite3_stmt *statement = NULL;
 
@@ -47,8 +46,7 @@ read_version(sqlite3 *db, gint64 *out, GError **error)
 	             " applied_at TEXT NOT NULL) STRICT",
 	             error))
 		return FALSE;
-	gboolean is_read = sqlite3_prepare_v2(db, "SELECT coalesce(max(number), 0) FROM migrations", -1, &statement, NULL) ==
-	                       SQLITE_OK &&
+	gboolean is_read = sqlite3_prepare_v2(db, "SELECT coalesce(max(number), 0) FROM migrations", -1, &statement, NULL) == SQLITE_OK &&
 	                   sqlite3_step(statement) == SQLITE_ROW;
 	if (is_read)
 		*out = sqlite3_column_int64(statement, 0);
@@ -58,16 +56,15 @@ read_version(sqlite3 *db, gint64 *out, GError **error)
 	return is_read;
 }
 
-static gboolean
-apply(sqlite3 *db, int number, GError **error)
+static gboolean apply(sqlite3 *db, int number, GError **error)
 {
 	char now[VIAL_TIME_TEXT_SIZE];
 
 	vial_time_fill(now, vial_time_now_ms());
 	/* %Q quotes as SQL does; both values are ours. */
 	char *record = sqlite3_mprintf("INSERT INTO migrations VALUES (%d, %Q, %Q)", number, migrations[number - 1].name, now);
-	gboolean is_applied = execute(db, "BEGIN IMMEDIATE", error) && execute(db, migrations[number - 1].sql, error) &&
-	                      execute(db, record, error) && execute(db, "COMMIT", error);
+	gboolean is_applied = execute(db, "BEGIN IMMEDIATE", error) && execute(db, migrations[number - 1].sql, error) && execute(db, record, error) &&
+	                      execute(db, "COMMIT", error);
 	sqlite3_free(record);
 	if (!is_applied && !sqlite3_get_autocommit(db))
 		execute(db, "ROLLBACK", NULL);
@@ -76,8 +73,7 @@ apply(sqlite3 *db, int number, GError **error)
 	return is_applied;
 }
 
-gboolean
-vial_migrations_apply(sqlite3 *db, const char *path, GError **error)
+gboolean vial_migrations_apply(sqlite3 *db, const char *path, GError **error)
 {
 	gint64 version;
 

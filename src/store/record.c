@@ -3,36 +3,41 @@
 
 #include "store/store.h"
 
-#define TEXT(type, member) { #member, VIAL_COLUMN_TEXT, G_STRUCT_OFFSET(type, member) }
-#define INT(type, member) { #member, VIAL_COLUMN_INT, G_STRUCT_OFFSET(type, member) }
+#define TEXT(type, member)                                               \
+	{                                                                \
+#member, VIAL_COLUMN_TEXT, G_STRUCT_OFFSET(type, member) \
+	}
+#define INT(type, member)                                               \
+	{                                                               \
+#member, VIAL_COLUMN_INT, G_STRUCT_OFFSET(type, member) \
+	}
 
 static const VialColumn key_columns[] = {
-	TEXT(VialKeyRecord, id),    TEXT(VialKeyRecord, project), TEXT(VialKeyRecord, role),
-	TEXT(VialKeyRecord, label), TEXT(VialKeyRecord, hash),    TEXT(VialKeyRecord, source),
-	INT(VialKeyRecord, created_at),
+	TEXT(VialKeyRecord, id),   TEXT(VialKeyRecord, project), TEXT(VialKeyRecord, role),      TEXT(VialKeyRecord, label),
+	TEXT(VialKeyRecord, hash), TEXT(VialKeyRecord, source),  INT(VialKeyRecord, created_at),
 };
 
 static const VialColumn sandbox_columns[] = {
-	TEXT(VialSandboxRecord, id),         TEXT(VialSandboxRecord, project),    TEXT(VialSandboxRecord, key_id),
-	TEXT(VialSandboxRecord, template_name), TEXT(VialSandboxRecord, engine),  TEXT(VialSandboxRecord, status),
-	TEXT(VialSandboxRecord, document),   INT(VialSandboxRecord, created_at),  INT(VialSandboxRecord, updated_at),
-	INT(VialSandboxRecord, expires_at),
+	TEXT(VialSandboxRecord, id),        TEXT(VialSandboxRecord, project),
+	TEXT(VialSandboxRecord, key_id),    TEXT(VialSandboxRecord, template_name),
+	TEXT(VialSandboxRecord, engine),    TEXT(VialSandboxRecord, status),
+	TEXT(VialSandboxRecord, document),  INT(VialSandboxRecord, created_at),
+	INT(VialSandboxRecord, updated_at), INT(VialSandboxRecord, expires_at),
 };
 
 static const VialColumn call_columns[] = {
-	TEXT(VialCallRecord, id),     TEXT(VialCallRecord, sandbox_id), TEXT(VialCallRecord, kind),
-	TEXT(VialCallRecord, status), TEXT(VialCallRecord, detail),     INT(VialCallRecord, started_at),
-	INT(VialCallRecord, ended_at),
+	TEXT(VialCallRecord, id),     TEXT(VialCallRecord, sandbox_id), TEXT(VialCallRecord, kind),      TEXT(VialCallRecord, status),
+	TEXT(VialCallRecord, detail), TEXT(VialCallRecord, outcome),    INT(VialCallRecord, started_at), INT(VialCallRecord, ended_at),
 };
 
 static const VialColumn snapshot_columns[] = {
-	TEXT(VialSnapshotRecord, id),            TEXT(VialSnapshotRecord, project), TEXT(VialSnapshotRecord, sandbox_id),
-	TEXT(VialSnapshotRecord, template_name), TEXT(VialSnapshotRecord, name),    TEXT(VialSnapshotRecord, document),
-	INT(VialSnapshotRecord, size_bytes),     INT(VialSnapshotRecord, created_at),
+	TEXT(VialSnapshotRecord, id),         TEXT(VialSnapshotRecord, project),
+	TEXT(VialSnapshotRecord, sandbox_id), TEXT(VialSnapshotRecord, template_name),
+	TEXT(VialSnapshotRecord, name),       TEXT(VialSnapshotRecord, document),
+	INT(VialSnapshotRecord, size_bytes),  INT(VialSnapshotRecord, created_at),
 };
 
-static void
-free_record(const VialRecordType *type, gpointer record)
+static void free_record(const VialRecordType *type, gpointer record)
 {
 	if (!record)
 		return;
@@ -43,9 +48,9 @@ free_record(const VialRecordType *type, gpointer record)
 }
 
 /* GPtrArray's free function gets only the record. */
-#define DEFINE_FREE(name, kind)                              \
-	static void name(gpointer record)                    \
-	{                                                    \
+#define DEFINE_FREE(name, kind)                                \
+	static void name(gpointer record)                      \
+	{                                                      \
 		free_record(&vial_record_types[kind], record); \
 	}
 DEFINE_FREE(free_key, VIAL_RECORD_KEY)
@@ -55,15 +60,12 @@ DEFINE_FREE(free_snapshot, VIAL_RECORD_SNAPSHOT)
 
 const VialRecordType vial_record_types[VIAL_N_RECORD_TYPES] = {
 	[VIAL_RECORD_KEY] = { "keys", sizeof(VialKeyRecord), TRUE, free_key, G_N_ELEMENTS(key_columns), key_columns },
-	[VIAL_RECORD_SANDBOX] = { "sandboxes", sizeof(VialSandboxRecord), FALSE, free_sandbox, G_N_ELEMENTS(sandbox_columns),
-	                          sandbox_columns },
+	[VIAL_RECORD_SANDBOX] = { "sandboxes", sizeof(VialSandboxRecord), FALSE, free_sandbox, G_N_ELEMENTS(sandbox_columns), sandbox_columns },
 	[VIAL_RECORD_CALL] = { "calls", sizeof(VialCallRecord), FALSE, free_call, G_N_ELEMENTS(call_columns), call_columns },
-	[VIAL_RECORD_SNAPSHOT] = { "snapshots", sizeof(VialSnapshotRecord), TRUE, free_snapshot,
-	                           G_N_ELEMENTS(snapshot_columns), snapshot_columns },
+	[VIAL_RECORD_SNAPSHOT] = { "snapshots", sizeof(VialSnapshotRecord), TRUE, free_snapshot, G_N_ELEMENTS(snapshot_columns), snapshot_columns },
 };
 
-gpointer
-vial_record_copy(const VialRecordType *type, gconstpointer record)
+gpointer vial_record_copy(const VialRecordType *type, gconstpointer record)
 {
 	gpointer copy = g_memdup2(record, type->size_bytes);
 

@@ -39,14 +39,12 @@ extern const VialRecordType vial_record_types[VIAL_N_RECORD_TYPES];
 
 gpointer vial_record_copy(const VialRecordType *type, gconstpointer record);
 
-static inline char **
-vial_record_text(gpointer record, const VialColumn *column)
+static inline char **vial_record_text(gpointer record, const VialColumn *column)
 {
 	return (char **)((char *)record + column->offset);
 }
 
-static inline gint64 *
-vial_record_int(gpointer record, const VialColumn *column)
+static inline gint64 *vial_record_int(gpointer record, const VialColumn *column)
 {
 	return (gint64 *)(gpointer)((char *)record + column->offset);
 }

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <sqlite3.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "store/migrations.h"
@@ -22,13 +23,14 @@ typedef enum {
 
 struct VialSqlite {
 	sqlite3 *handle;
+	gboolean is_durable; /* commits wait for the disk */
 	sqlite3_stmt *statements[VIAL_N_RECORD_TYPES][N_STATEMENTS];
 	sqlite3_stmt *list_calls;
 	sqlite3_stmt *prune_calls;
+	sqlite3_stmt *end_call;
 };
 
-static gboolean
-fail(VialSqlite *db, GError **error, const char *what)
+static gboolean fail(VialSqlite *db, GError **error, const char *what)
 {
 	int code = sqlite3_errcode(db->handle) & 0xff;
 
@@ -36,21 +38,25 @@ fail(VialSqlite *db, GError **error, const char *what)
 	                 sqlite3_errmsg(db->handle));
 }
 
-static gboolean
-execute(VialSqlite *db, const char *sql, GError **error)
+/* At start: tells its keeper what to do. */
+static gboolean unusable(VialSqlite *db, GError **error)
+{
+	g_prefix_error(error, "%s cannot be used, and nothing was started; repair it (sqlite3 FILE .recover) or put a backup in its place: ",
+	               sqlite3_db_filename(db->handle, NULL));
+	return FALSE;
+}
+
+static gboolean execute(VialSqlite *db, const char *sql, GError **error)
 {
 	return sqlite3_exec(db->handle, sql, NULL, NULL, NULL) == SQLITE_OK || fail(db, error, sql);
 }
 
-static gboolean
-prepare(VialSqlite *db, const char *sql, sqlite3_stmt **out, GError **error)
+static gboolean prepare(VialSqlite *db, const char *sql, sqlite3_stmt **out, GError **error)
 {
-	return sqlite3_prepare_v3(db->handle, sql, -1, SQLITE_PREPARE_PERSISTENT, out, NULL) == SQLITE_OK ||
-	       fail(db, error, sql);
+	return sqlite3_prepare_v3(db->handle, sql, -1, SQLITE_PREPARE_PERSISTENT, out, NULL) == SQLITE_OK || fail(db, error, sql);
 }
 
-static char *
-list_columns(const VialRecordType *type)
+static char *list_columns(const VialRecordType *type)
 {
 	GString *list = g_string_new(NULL);
 
@@ -59,8 +65,7 @@ list_columns(const VialRecordType *type)
 	return g_string_free(list, FALSE);
 }
 
-static gboolean
-prepare_type(VialSqlite *db, VialRecordKind kind, GError **error)
+static gboolean prepare_type(VialSqlite *db, VialRecordKind kind, GError **error)
 {
 	const VialRecordType *type = &vial_record_types[kind];
 	sqlite3_stmt **out = db->statements[kind];
@@ -76,30 +81,29 @@ prepare_type(VialSqlite *db, VialRecordKind kind, GError **error)
 	       prepare(db, load, &out[STATEMENT_LOAD], error);
 }
 
-static gboolean
-prepare_all(VialSqlite *db, GError **error)
+static gboolean prepare_all(VialSqlite *db, GError **error)
 {
 	for (int kind = 0; kind < VIAL_N_RECORD_TYPES; kind++)
 		if (!prepare_type(db, (VialRecordKind)kind, error))
 			return FALSE;
 	g_autofree char *columns = list_columns(&vial_record_types[VIAL_RECORD_CALL]);
-	g_autofree char *list =
-	    g_strdup_printf("SELECT %s FROM calls WHERE sandbox_id = ? ORDER BY started_at DESC, rowid DESC LIMIT ?", columns);
-	return prepare(db, list, &db->list_calls, error) &&
-	       prepare(db, "DELETE FROM calls WHERE started_at < ?", &db->prune_calls, error);
+	g_autofree char *list = g_strdup_printf("SELECT %s FROM calls WHERE sandbox_id = ? ORDER BY started_at DESC, rowid DESC LIMIT ?", columns);
+	/* One that still runs is old, too, when its command does. */
+	const char *prune = "DELETE FROM calls WHERE rowid IN"
+			    " (SELECT rowid FROM calls WHERE started_at < ? AND status <> 'running' ORDER BY started_at LIMIT ?)";
+	return prepare(db, list, &db->list_calls, error) && prepare(db, prune, &db->prune_calls, error) &&
+	       prepare(db, "UPDATE calls SET status = ?, outcome = ?, ended_at = ? WHERE id = ?", &db->end_call, error);
 }
 
 /* SQLite would create the file with the umask's mode; it holds every tenant's data. The -wal and -shm files follow it. */
-static gboolean
-create_private(const char *path, GError **error)
+static gboolean create_private(const char *path, GError **error)
 {
 	vial_autofd int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
 
 	return fd >= 0 || vial_fail(error, VIAL_ERROR_INTERNAL, "cannot open the database %s: %s", path, g_strerror(errno));
 }
 
-VialSqlite *
-vial_sqlite_open(const char *path, GError **error)
+VialSqlite *vial_sqlite_open(const char *path, GError **error)
 {
 	VialSqlite *db = g_new0(VialSqlite, 1);
 	int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_NOFOLLOW;
@@ -116,18 +120,20 @@ vial_sqlite_open(const char *path, GError **error)
 		/*
 		 * WAL with synchronous=NORMAL: a commit reaches the kernel but is not awaited on the disk, so the daemon's
 		 * death loses nothing and creating a sandbox waits for no disk. The machine's death may lose the last
-		 * commits, never the database's integrity; records that must outlive it are flushed (vial_sqlite_flush).
+		 * commits, never the database's integrity; records that must outlive it are committed with
+		 * synchronous=FULL (vial_sqlite_begin).
 		 */
 		if (execute(db, "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL; PRAGMA foreign_keys=ON", error) &&
 		    vial_migrations_apply(db->handle, path, error) && prepare_all(db, error))
 			return db;
+		if (!error || !g_error_matches(*error, VIAL_ERROR, VIAL_ERROR_UNAVAILABLE)) /* a newer one is in order */
+			unusable(db, error);
 	}
 	vial_sqlite_close(db);
 	return NULL;
 }
 
-void
-vial_sqlite_close(VialSqlite *db)
+void vial_sqlite_close(VialSqlite *db)
 {
 	if (!db)
 		return;
@@ -136,18 +142,24 @@ vial_sqlite_close(VialSqlite *db)
 			sqlite3_finalize(db->statements[kind][i]);
 	sqlite3_finalize(db->list_calls);
 	sqlite3_finalize(db->prune_calls);
+	sqlite3_finalize(db->end_call);
 	sqlite3_close(db->handle);
 	g_free(db);
 }
 
-gboolean
-vial_sqlite_begin(VialSqlite *db, GError **error)
+gboolean vial_sqlite_begin(VialSqlite *db, gboolean is_durable, GError **error)
 {
+	/*
+	 * FULL makes the commit itself wait until the log is on the disk. A checkpoint would do that too, but it can be kept from its work by
+	 * whoever reads (a backup), and then something committed would be reported as failed.
+	 */
+	if (is_durable != db->is_durable && !execute(db, is_durable ? "PRAGMA synchronous=FULL" : "PRAGMA synchronous=NORMAL", error))
+		return FALSE;
+	db->is_durable = is_durable;
 	return execute(db, "BEGIN IMMEDIATE", error);
 }
 
-gboolean
-vial_sqlite_commit(VialSqlite *db, GError **error)
+gboolean vial_sqlite_commit(VialSqlite *db, GError **error)
 {
 	/* A full disk makes SQLite roll back the transaction by itself. */
 	if (sqlite3_get_autocommit(db->handle))
@@ -158,16 +170,7 @@ vial_sqlite_commit(VialSqlite *db, GError **error)
 	return FALSE;
 }
 
-gboolean
-vial_sqlite_flush(VialSqlite *db, GError **error)
-{
-	/* With synchronous=NORMAL a checkpoint is what calls fsync. */
-	return sqlite3_wal_checkpoint_v2(db->handle, NULL, SQLITE_CHECKPOINT_FULL, NULL, NULL) == SQLITE_OK ||
-	       fail(db, error, "flush");
-}
-
-static gboolean
-run_once(VialSqlite *db, sqlite3_stmt *statement, const char *what, GError **error)
+static gboolean run_once(VialSqlite *db, sqlite3_stmt *statement, const char *what, GError **error)
 {
 	int status = sqlite3_step(statement);
 	gboolean is_done = status == SQLITE_DONE || fail(db, error, what);
@@ -177,8 +180,7 @@ run_once(VialSqlite *db, sqlite3_stmt *statement, const char *what, GError **err
 	return is_done;
 }
 
-gboolean
-vial_sqlite_put(VialSqlite *db, VialRecordKind kind, gpointer record, GError **error)
+gboolean vial_sqlite_put(VialSqlite *db, VialRecordKind kind, gpointer record, GError **error)
 {
 	const VialRecordType *type = &vial_record_types[kind];
 	sqlite3_stmt *statement = db->statements[kind][STATEMENT_PUT];
@@ -193,8 +195,7 @@ vial_sqlite_put(VialSqlite *db, VialRecordKind kind, gpointer record, GError **e
 	return run_once(db, statement, type->table, error);
 }
 
-gboolean
-vial_sqlite_delete(VialSqlite *db, VialRecordKind kind, const char *id, GError **error)
+gboolean vial_sqlite_delete(VialSqlite *db, VialRecordKind kind, const char *id, GError **error)
 {
 	sqlite3_stmt *statement = db->statements[kind][STATEMENT_DELETE];
 
@@ -202,8 +203,7 @@ vial_sqlite_delete(VialSqlite *db, VialRecordKind kind, const char *id, GError *
 	return run_once(db, statement, vial_record_types[kind].table, error);
 }
 
-static gpointer
-read_record(sqlite3_stmt *statement, const VialRecordType *type)
+static gpointer read_record(sqlite3_stmt *statement, const VialRecordType *type)
 {
 	gpointer record = g_malloc0(type->size_bytes);
 
@@ -219,8 +219,7 @@ read_record(sqlite3_stmt *statement, const VialRecordType *type)
 	return record;
 }
 
-static GPtrArray *
-read_all(VialSqlite *db, sqlite3_stmt *statement, const VialRecordType *type, GError **error)
+static GPtrArray *read_all(VialSqlite *db, sqlite3_stmt *statement, const VialRecordType *type, GError **error)
 {
 	g_autoptr(GPtrArray) records = g_ptr_array_new_with_free_func(type->free);
 	int status;
@@ -233,32 +232,68 @@ read_all(VialSqlite *db, sqlite3_stmt *statement, const VialRecordType *type, GE
 	return is_done ? g_steal_pointer(&records) : NULL;
 }
 
-GPtrArray *
-vial_sqlite_load(VialSqlite *db, VialRecordKind kind, GError **error)
+/* A damaged page may as well hide rows as make reading fail, and a row that is not seen costs a sandbox its life: everything is compared first. */
+static gboolean check_table(VialSqlite *db, const char *table, GError **error)
 {
-	return read_all(db, db->statements[kind][STATEMENT_LOAD], &vial_record_types[kind], error);
+	g_autofree char *sql = g_strdup_printf("PRAGMA integrity_check(%s)", table);
+	sqlite3_stmt *statement = NULL;
+	g_autofree char *verdict = NULL;
+	gboolean is_whole;
+
+	if (!prepare(db, sql, &statement, error))
+		return FALSE;
+	if (sqlite3_step(statement) == SQLITE_ROW) /* the first of its findings is enough */
+		verdict = g_strdelimit(g_strchomp(g_strdup((const char *)sqlite3_column_text(statement, 0))), "\n", ' ');
+	if (verdict)
+		is_whole = strcmp(verdict, "ok") == 0 || vial_fail(error, VIAL_ERROR_INTERNAL, "the database: %s is damaged: %s", table, verdict);
+	else
+		is_whole = fail(db, error, table);
+	sqlite3_finalize(statement);
+	return is_whole;
 }
 
-GPtrArray *
-vial_sqlite_list_calls(VialSqlite *db, const char *sandbox_id, guint limit, GError **error)
+GPtrArray *vial_sqlite_load(VialSqlite *db, VialRecordKind kind, GError **error)
+{
+	const VialRecordType *type = &vial_record_types[kind];
+	GPtrArray *records = NULL;
+
+	if (check_table(db, type->table, error))
+		records = read_all(db, db->statements[kind][STATEMENT_LOAD], type, error);
+	if (!records)
+		unusable(db, error);
+	return records;
+}
+
+GPtrArray *vial_sqlite_list_calls(VialSqlite *db, const char *sandbox_id, guint limit, GError **error)
 {
 	sqlite3_bind_text(db->list_calls, 1, sandbox_id, -1, SQLITE_STATIC);
 	sqlite3_bind_int64(db->list_calls, 2, limit);
 	return read_all(db, db->list_calls, &vial_record_types[VIAL_RECORD_CALL], error);
 }
 
-gboolean
-vial_sqlite_interrupt_calls(VialSqlite *db, gint64 now, GError **error)
+gboolean vial_sqlite_interrupt_calls(VialSqlite *db, gint64 now, GError **error)
 {
-	g_autofree char *sql = g_strdup_printf("UPDATE calls SET status = 'interrupted', ended_at = %" G_GINT64_FORMAT
-	                                       " WHERE status = 'running'", now);
+	g_autofree char *sql =
+		g_strdup_printf("UPDATE calls SET status = 'interrupted', ended_at = %" G_GINT64_FORMAT " WHERE status = 'running'", now);
 
-	return execute(db, sql, error);
+	return execute(db, sql, error) || unusable(db, error);
 }
 
-gboolean
-vial_sqlite_prune_calls(VialSqlite *db, gint64 before, GError **error)
+gboolean vial_sqlite_prune_calls(VialSqlite *db, gint64 before, guint limit, guint *out_pruned, GError **error)
 {
 	sqlite3_bind_int64(db->prune_calls, 1, before);
-	return run_once(db, db->prune_calls, "calls", error);
+	sqlite3_bind_int64(db->prune_calls, 2, limit);
+	if (!run_once(db, db->prune_calls, "calls", error))
+		return FALSE;
+	*out_pruned = (guint)sqlite3_changes(db->handle);
+	return TRUE;
+}
+
+gboolean vial_sqlite_end_call(VialSqlite *db, const VialCallRecord *record, GError **error)
+{
+	sqlite3_bind_text(db->end_call, 1, record->status, -1, SQLITE_STATIC);
+	sqlite3_bind_text(db->end_call, 2, record->outcome, -1, SQLITE_STATIC);
+	sqlite3_bind_int64(db->end_call, 3, record->ended_at);
+	sqlite3_bind_text(db->end_call, 4, record->id, -1, SQLITE_STATIC);
+	return run_once(db, db->end_call, "calls", error);
 }

@@ -5,6 +5,7 @@
 #include <glib.h>
 
 #include "store/record.h"
+#include "store/store.h"
 
 typedef struct VialSqlite VialSqlite;
 
@@ -13,16 +14,18 @@ void vial_sqlite_close(VialSqlite *db); /* accepts NULL */
 
 /*
  * A transaction holds a batch of operations. One that fails by itself leaves the others; commit fails when the batch as a
- * whole was lost.
+ * whole was lost. What commit says is final; of a durable one it also says that the machine's death does not undo it.
  */
-gboolean vial_sqlite_begin(VialSqlite *db, GError **error);
+gboolean vial_sqlite_begin(VialSqlite *db, gboolean is_durable, GError **error);
 gboolean vial_sqlite_commit(VialSqlite *db, GError **error);
-/* After commit: what was committed is on the disk itself. */
-gboolean vial_sqlite_flush(VialSqlite *db, GError **error);
 
 gboolean vial_sqlite_put(VialSqlite *db, VialRecordKind kind, gpointer record, GError **error);
 gboolean vial_sqlite_delete(VialSqlite *db, VialRecordKind kind, const char *id, GError **error);
+/* Fails when the table is damaged in any way, also where that would only hide some of its rows. */
 GPtrArray *vial_sqlite_load(VialSqlite *db, VialRecordKind kind, GError **error);
 GPtrArray *vial_sqlite_list_calls(VialSqlite *db, const char *sandbox_id, guint limit, GError **error);
 gboolean vial_sqlite_interrupt_calls(VialSqlite *db, gint64 now, GError **error);
-gboolean vial_sqlite_prune_calls(VialSqlite *db, gint64 before, GError **error);
+/* At most `limit` of them, the oldest first. */
+gboolean vial_sqlite_prune_calls(VialSqlite *db, gint64 before, guint limit, guint *out_pruned, GError **error);
+/* Writes status, outcome and ended_at of the call with that id. */
+gboolean vial_sqlite_end_call(VialSqlite *db, const VialCallRecord *record, GError **error);

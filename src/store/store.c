@@ -19,17 +19,20 @@ typedef enum {
 	JOB_DELETE,
 	JOB_LIST_CALLS,
 	JOB_PRUNE_CALLS,
+	JOB_END_CALL,
 	JOB_STOP,
 } JobVerb;
 
 typedef struct {
 	JobVerb verb;
 	VialRecordKind kind;
-	gpointer record; /* JOB_PUT */
+	gpointer record; /* JOB_PUT, JOB_END_CALL */
 	char *id;        /* JOB_DELETE, JOB_LIST_CALLS */
-	guint limit;
-	gint64 before;
+	guint limit;     /* JOB_LIST_CALLS, JOB_PRUNE_CALLS */
+	gint64 before;   /* JOB_PRUNE_CALLS */
+	guint pruned;
 	VialStoreDone done;
+	VialStorePruned pruned_done;
 	VialStoreListed listed;
 	gpointer data;
 	GPtrArray *result;
@@ -43,8 +46,7 @@ struct VialStore {
 	guint start_id;
 };
 
-static void
-job_free(gpointer pointer)
+static void job_free(gpointer pointer)
 {
 	Job *job = pointer;
 
@@ -58,8 +60,7 @@ job_free(gpointer pointer)
 }
 
 /* On the main loop. */
-static void
-complete_batch(gpointer pointer)
+static void complete_batch(gpointer pointer)
 {
 	g_autoptr(GPtrArray) batch = pointer;
 
@@ -67,16 +68,16 @@ complete_batch(gpointer pointer)
 		Job *job = batch->pdata[i];
 		if (job->listed)
 			job->listed(job->result, job->error, job->data);
+		else if (job->pruned_done)
+			job->pruned_done(job->pruned, job->error, job->data);
 		else if (job->done)
 			job->done(job->error, job->data);
 		else if (job->error)
-			vial_log_error("store", "a record was not stored", "table", vial_record_types[job->kind].table, "error",
-			               job->error->message);
+			vial_log_error("store", "a record was not stored", "table", vial_record_types[job->kind].table, "error", job->error->message);
 	}
 }
 
-static void
-run_job(VialSqlite *db, Job *job)
+static void run_job(VialSqlite *db, Job *job)
 {
 	switch (job->verb) {
 	case JOB_PUT:
@@ -89,27 +90,35 @@ run_job(VialSqlite *db, Job *job)
 		job->result = vial_sqlite_list_calls(db, job->id, job->limit, &job->error);
 		break;
 	case JOB_PRUNE_CALLS:
-		vial_sqlite_prune_calls(db, job->before, &job->error);
+		vial_sqlite_prune_calls(db, job->before, job->limit, &job->pruned, &job->error);
+		break;
+	case JOB_END_CALL:
+		vial_sqlite_end_call(db, job->record, &job->error);
 		break;
 	case JOB_STOP:
 		break;
 	}
 }
 
-static void
-run_batch(VialSqlite *db, GPtrArray *batch)
+static gboolean has_durable(const GPtrArray *batch)
+{
+	for (guint i = 0; i < batch->len; i++) {
+		const Job *job = batch->pdata[i];
+
+		if (job->verb <= JOB_DELETE && vial_record_types[job->kind].is_durable)
+			return TRUE;
+	}
+	return FALSE;
+}
+
+static void run_batch(VialSqlite *db, GPtrArray *batch)
 {
 	g_autoptr(GError) error = NULL;
-	gboolean must_flush = FALSE;
 
-	if (vial_sqlite_begin(db, &error)) {
-		for (guint i = 0; i < batch->len; i++) {
-			Job *job = batch->pdata[i];
-			run_job(db, job);
-			must_flush = must_flush || (job->verb <= JOB_DELETE && vial_record_types[job->kind].is_durable);
-		}
-		if (vial_sqlite_commit(db, &error) && must_flush)
-			vial_sqlite_flush(db, &error);
+	if (vial_sqlite_begin(db, has_durable(batch), &error)) {
+		for (guint i = 0; i < batch->len; i++)
+			run_job(db, batch->pdata[i]);
+		vial_sqlite_commit(db, &error);
 	}
 	for (guint i = 0; error && i < batch->len; i++) {
 		Job *job = batch->pdata[i];
@@ -118,8 +127,7 @@ run_batch(VialSqlite *db, GPtrArray *batch)
 	}
 }
 
-static gpointer
-write_queue(gpointer pointer)
+static gpointer write_queue(gpointer pointer)
 {
 	VialStore *store = pointer;
 	gboolean is_stopping = FALSE;
@@ -138,8 +146,7 @@ write_queue(gpointer pointer)
 	return NULL;
 }
 
-VialStore *
-vial_store_open(const char *path, GError **error)
+VialStore *vial_store_open(const char *path, GError **error)
 {
 	VialSqlite *db = vial_sqlite_open(path, error);
 
@@ -151,8 +158,7 @@ vial_store_open(const char *path, GError **error)
 	return store;
 }
 
-static gboolean
-start_writer(gpointer pointer)
+static gboolean start_writer(gpointer pointer)
 {
 	VialStore *store = pointer;
 
@@ -161,8 +167,7 @@ start_writer(gpointer pointer)
 	return G_SOURCE_REMOVE;
 }
 
-static void
-push(VialStore *store, Job job)
+static void push(VialStore *store, Job job)
 {
 	g_async_queue_push(store->queue, g_memdup2(&job, sizeof(job)));
 	/* Started by the main loop, not here: until that runs, everything can still be loaded without a lock. */
@@ -170,8 +175,7 @@ push(VialStore *store, Job job)
 		store->start_id = g_idle_add_full(G_PRIORITY_HIGH, start_writer, store, NULL);
 }
 
-void
-vial_store_close(VialStore *store)
+void vial_store_close(VialStore *store)
 {
 	if (!store)
 		return;
@@ -188,114 +192,115 @@ vial_store_close(VialStore *store)
 	g_free(store);
 }
 
-static GPtrArray *
-load(VialStore *store, VialRecordKind kind, GError **error)
+static GPtrArray *load(VialStore *store, VialRecordKind kind, GError **error)
 {
 	g_return_val_if_fail(!store->writer, NULL);
 	return vial_sqlite_load(store->db, kind, error);
 }
 
-static void
-put(VialStore *store, VialRecordKind kind, gconstpointer record, VialStoreDone done, gpointer data)
+static void put(VialStore *store, VialRecordKind kind, gconstpointer record, VialStoreDone done, gpointer data)
 {
 	push(store, (Job){
-			.verb = JOB_PUT,
-			.kind = kind,
-			.record = vial_record_copy(&vial_record_types[kind], record),
-			.done = done,
-			.data = data,
+			    .verb = JOB_PUT,
+			    .kind = kind,
+			    .record = vial_record_copy(&vial_record_types[kind], record),
+			    .done = done,
+			    .data = data,
 		    });
 }
 
-static void
-delete(VialStore *store, VialRecordKind kind, const char *id, VialStoreDone done, gpointer data)
+static void delete (VialStore *store, VialRecordKind kind, const char *id, VialStoreDone done, gpointer data)
 {
 	push(store, (Job){ .verb = JOB_DELETE, .kind = kind, .id = g_strdup(id), .done = done, .data = data });
 }
 
-GPtrArray *
-vial_store_load_keys(VialStore *store, GError **error)
+GPtrArray *vial_store_load_keys(VialStore *store, GError **error)
 {
 	return load(store, VIAL_RECORD_KEY, error);
 }
 
-GPtrArray *
-vial_store_load_sandboxes(VialStore *store, GError **error)
+GPtrArray *vial_store_load_sandboxes(VialStore *store, GError **error)
 {
 	return load(store, VIAL_RECORD_SANDBOX, error);
 }
 
-GPtrArray *
-vial_store_load_snapshots(VialStore *store, GError **error)
+GPtrArray *vial_store_load_snapshots(VialStore *store, GError **error)
 {
 	return load(store, VIAL_RECORD_SNAPSHOT, error);
 }
 
-gboolean
-vial_store_interrupt_calls(VialStore *store, gint64 now, GError **error)
+gboolean vial_store_interrupt_calls(VialStore *store, gint64 now, GError **error)
 {
 	g_return_val_if_fail(!store->writer, FALSE);
 	return vial_sqlite_interrupt_calls(store->db, now, error);
 }
 
-void
-vial_store_put_key(VialStore *store, const VialKeyRecord *record, VialStoreDone done, gpointer data)
+void vial_store_put_key(VialStore *store, const VialKeyRecord *record, VialStoreDone done, gpointer data)
 {
 	put(store, VIAL_RECORD_KEY, record, done, data);
 }
 
-void
-vial_store_put_sandbox(VialStore *store, const VialSandboxRecord *record, VialStoreDone done, gpointer data)
+void vial_store_put_sandbox(VialStore *store, const VialSandboxRecord *record, VialStoreDone done, gpointer data)
 {
 	put(store, VIAL_RECORD_SANDBOX, record, done, data);
 }
 
-void
-vial_store_put_call(VialStore *store, const VialCallRecord *record, VialStoreDone done, gpointer data)
+void vial_store_put_call(VialStore *store, const VialCallRecord *record, VialStoreDone done, gpointer data)
 {
 	put(store, VIAL_RECORD_CALL, record, done, data);
 }
 
-void
-vial_store_put_snapshot(VialStore *store, const VialSnapshotRecord *record, VialStoreDone done, gpointer data)
+void vial_store_end_call(VialStore *store, const VialCallRecord *record, VialStoreDone done, gpointer data)
+{
+	push(store, (Job){
+			    .verb = JOB_END_CALL,
+			    .kind = VIAL_RECORD_CALL,
+			    .record = vial_record_copy(&vial_record_types[VIAL_RECORD_CALL], record),
+			    .done = done,
+			    .data = data,
+		    });
+}
+
+void vial_store_put_snapshot(VialStore *store, const VialSnapshotRecord *record, VialStoreDone done, gpointer data)
 {
 	put(store, VIAL_RECORD_SNAPSHOT, record, done, data);
 }
 
-void
-vial_store_delete_key(VialStore *store, const char *id, VialStoreDone done, gpointer data)
+void vial_store_delete_key(VialStore *store, const char *id, VialStoreDone done, gpointer data)
 {
-	delete(store, VIAL_RECORD_KEY, id, done, data);
+	delete (store, VIAL_RECORD_KEY, id, done, data);
 }
 
-void
-vial_store_delete_sandbox(VialStore *store, const char *id, VialStoreDone done, gpointer data)
+void vial_store_delete_sandbox(VialStore *store, const char *id, VialStoreDone done, gpointer data)
 {
-	delete(store, VIAL_RECORD_SANDBOX, id, done, data);
+	delete (store, VIAL_RECORD_SANDBOX, id, done, data);
 }
 
-void
-vial_store_delete_snapshot(VialStore *store, const char *id, VialStoreDone done, gpointer data)
+void vial_store_delete_snapshot(VialStore *store, const char *id, VialStoreDone done, gpointer data)
 {
-	delete(store, VIAL_RECORD_SNAPSHOT, id, done, data);
+	delete (store, VIAL_RECORD_SNAPSHOT, id, done, data);
 }
 
-void
-vial_store_list_calls(VialStore *store, const char *sandbox_id, guint limit, VialStoreListed listed, gpointer data)
+void vial_store_list_calls(VialStore *store, const char *sandbox_id, guint limit, VialStoreListed listed, gpointer data)
 {
 	push(store, (Job){
-			.verb = JOB_LIST_CALLS,
-			.kind = VIAL_RECORD_CALL,
-			.id = g_strdup(sandbox_id),
-			.limit = limit,
-			.listed = listed,
-			.data = data,
+			    .verb = JOB_LIST_CALLS,
+			    .kind = VIAL_RECORD_CALL,
+			    .id = g_strdup(sandbox_id),
+			    .limit = limit,
+			    .listed = listed,
+			    .data = data,
 		    });
 }
 
-void
-vial_store_prune_calls(VialStore *store, gint64 before, VialStoreDone done, gpointer data)
+void vial_store_prune_calls(VialStore *store, gint64 before, guint limit, VialStorePruned done, gpointer data)
 {
-	push(store,
-	     (Job){ .verb = JOB_PRUNE_CALLS, .kind = VIAL_RECORD_CALL, .before = before, .done = done, .data = data });
+	push(store, (Job){
+			    .verb = JOB_PRUNE_CALLS,
+			    .kind = VIAL_RECORD_CALL,
+			    .before = before,
+			    .limit = limit,
+			    .pruned_done = done,
+			    .data = data,
+		    });
 }

@@ -5,7 +5,8 @@
  * main loop never waits for SQL.
  *
  * Durability: a record whose `done` came without an error survives the death of the daemon. Keys and snapshots, which must
- * also survive the death of the machine, are flushed to disk before `done`; a sandbox dies with the machine anyway.
+ * also survive the death of the machine, are on the disk before `done`; a sandbox dies with the machine anyway. An error
+ * means that nothing of the record was kept.
  */
 #pragma once
 
@@ -17,7 +18,7 @@ typedef struct VialStore VialStore;
 typedef struct {
 	char *id;
 	char *project;
-	char *role;   /* admin, user */
+	char *role; /* admin, user */
 	char *label;
 	char *hash;   /* SHA-256 of the key, hexadecimal: the key itself is never stored */
 	char *source; /* file: the one in keys/admin.key; api: made by request */
@@ -42,7 +43,8 @@ typedef struct {
 	char *sandbox_id;
 	char *kind; /* exec, run, ... */
 	char *status;
-	char *detail; /* JSON */
+	char *detail;  /* JSON: what was asked for */
+	char *outcome; /* JSON: what came of it; "" while it runs */
 	gint64 started_at;
 	gint64 ended_at;
 } VialCallRecord;
@@ -62,13 +64,17 @@ typedef struct {
 typedef void (*VialStoreDone)(const GError *error, gpointer data);
 /* `records` is NULL on error; borrowed, take a reference to keep it. */
 typedef void (*VialStoreListed)(GPtrArray *records, const GError *error, gpointer data);
+typedef void (*VialStorePruned)(guint pruned, const GError *error, gpointer data);
 
 /* Opens or creates the database and brings its schema up to date. Blocks; at start only. */
 VialStore *vial_store_open(const char *path, GError **error);
 /* Finishes what is queued, then closes. Completions that were not yet delivered still are, by the main loop. */
 void vial_store_close(VialStore *store); /* accepts NULL */
 
-/* Arrays of records, which free themselves. Block; only before the main loop runs (puts may already be queued). */
+/*
+ * Arrays of records, which free themselves. Either all of them or an error that says what to do: a damaged table never looks like one with fewer
+ * records. Block; only before the main loop runs (puts may already be queued).
+ */
 GPtrArray *vial_store_load_keys(VialStore *store, GError **error);
 GPtrArray *vial_store_load_sandboxes(VialStore *store, GError **error);
 GPtrArray *vial_store_load_snapshots(VialStore *store, GError **error);
@@ -82,6 +88,9 @@ void vial_store_put_sandbox(VialStore *store, const VialSandboxRecord *record, V
 void vial_store_put_call(VialStore *store, const VialCallRecord *record, VialStoreDone done, gpointer data);
 void vial_store_put_snapshot(VialStore *store, const VialSnapshotRecord *record, VialStoreDone done, gpointer data);
 
+/* The end of a call: only its status, outcome and ended_at are written, for what it ran may be large. */
+void vial_store_end_call(VialStore *store, const VialCallRecord *record, VialStoreDone done, gpointer data);
+
 /* Deleting what is not there is no error. */
 void vial_store_delete_key(VialStore *store, const char *id, VialStoreDone done, gpointer data);
 void vial_store_delete_sandbox(VialStore *store, const char *id, VialStoreDone done, gpointer data);
@@ -89,5 +98,5 @@ void vial_store_delete_snapshot(VialStore *store, const char *id, VialStoreDone 
 
 /* The calls of one sandbox, newest first. */
 void vial_store_list_calls(VialStore *store, const char *sandbox_id, guint limit, VialStoreListed listed, gpointer data);
-/* Forgets calls that started before a time. */
-void vial_store_prune_calls(VialStore *store, gint64 before, VialStoreDone done, gpointer data);
+/* Forgets at most `limit` calls that began before a time and have ended, the oldest first. */
+void vial_store_prune_calls(VialStore *store, gint64 before, guint limit, VialStorePruned done, gpointer data);

@@ -10,16 +10,14 @@ struct VialArenaBlock {
 	_Alignas(max_align_t) char bytes[];
 };
 
-void
-vial_arena_init(VialArena *arena)
+void vial_arena_init(VialArena *arena)
 {
 	arena->blocks = NULL;
 	arena->at = arena->first;
 	arena->end = arena->first + sizeof(arena->first);
 }
 
-void
-vial_arena_clear(VialArena *arena)
+void vial_arena_clear(VialArena *arena)
 {
 	while (arena->blocks) {
 		VialArenaBlock *block = arena->blocks;
@@ -29,8 +27,7 @@ vial_arena_clear(VialArena *arena)
 	vial_arena_init(arena);
 }
 
-static void *
-alloc_bytes(VialArena *arena, gsize size)
+static void *alloc_bytes(VialArena *arena, gsize size)
 {
 	if ((gsize)(arena->end - arena->at) < size) {
 		gsize room = MAX(size, BLOCK_BYTES);
@@ -45,8 +42,7 @@ alloc_bytes(VialArena *arena, gsize size)
 	return result;
 }
 
-void *
-vial_arena_alloc(VialArena *arena, gsize size)
+void *vial_arena_alloc(VialArena *arena, gsize size)
 {
 	gsize misalignment = (guintptr)arena->at % _Alignof(max_align_t);
 
@@ -55,8 +51,7 @@ vial_arena_alloc(VialArena *arena, gsize size)
 	return alloc_bytes(arena, size);
 }
 
-char *
-vial_arena_copy(VialArena *arena, const char *text, gsize size)
+char *vial_arena_copy(VialArena *arena, const char *text, gsize size)
 {
 	char *copy = alloc_bytes(arena, size + 1);
 

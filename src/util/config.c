@@ -28,8 +28,7 @@ typedef struct {
 	char *file;    /* --config */
 } Loader;
 
-static void
-set_value(Value *value, const char *text, char *origin)
+static void set_value(Value *value, const char *text, char *origin)
 {
 	g_free(value->text);
 	g_free(value->origin);
@@ -37,8 +36,7 @@ set_value(Value *value, const char *text, char *origin)
 	value->origin = origin;
 }
 
-static char *
-variable_name(const VialSetting *setting)
+static char *variable_name(const VialSetting *setting)
 {
 	if (setting->variable)
 		return g_strdup(setting->variable);
@@ -46,14 +44,12 @@ variable_name(const VialSetting *setting)
 	return g_strconcat("VIAL_", upper, NULL);
 }
 
-static char *
-flag_name(const VialSetting *setting)
+static char *flag_name(const VialSetting *setting)
 {
 	return g_strdelimit(g_strdup(setting->name), "_", '-');
 }
 
-static gssize
-find_setting(const char *name)
+static gssize find_setting(const char *name)
 {
 	for (gsize i = 0; i < vial_n_settings; i++)
 		if (strcmp(vial_settings[i].name, name) == 0)
@@ -63,22 +59,19 @@ find_setting(const char *name)
 
 /* ---- the sources ---- */
 
-static void
-read_defaults(Loader *loader)
+static void read_defaults(Loader *loader)
 {
 	for (gsize i = 0; i < vial_n_settings; i++)
 		set_value(&loader->values[i], vial_settings[i].initial, g_strdup("the built-in default"));
 }
 
-static gboolean
-take_key(Loader *loader, GKeyFile *keys, const char *path, const char *name, GError **error)
+static gboolean take_key(Loader *loader, GKeyFile *keys, const char *path, const char *name, GError **error)
 {
 	gssize i = find_setting(name);
 	g_autofree char *text = NULL;
 
 	if (i < 0)
-		return vial_fail(error, VIAL_ERROR_INVALID, "the file %s sets \"%s\", which is not a setting; see viald --help", path,
-		                 name);
+		return vial_fail(error, VIAL_ERROR_INVALID, "the file %s sets \"%s\", which is not a setting; see viald --help", path, name);
 	text = g_key_file_get_string(keys, GROUP, name, error);
 	if (!text) {
 		g_prefix_error(error, "the file %s: ", path);
@@ -89,8 +82,7 @@ take_key(Loader *loader, GKeyFile *keys, const char *path, const char *name, GEr
 }
 
 /* "key = value" lines; the header [vial] that GKeyFile insists on may be left out. */
-static gboolean
-read_file(Loader *loader, const char *path, gboolean is_required, GError **error)
+static gboolean read_file(Loader *loader, const char *path, gboolean is_required, GError **error)
 {
 	g_autoptr(GKeyFile) keys = g_key_file_new();
 	g_autoptr(GError) problem = NULL;
@@ -110,8 +102,7 @@ read_file(Loader *loader, const char *path, gboolean is_required, GError **error
 	g_auto(GStrv) groups = g_key_file_get_groups(keys, NULL);
 	for (gsize i = 0; groups[i]; i++)
 		if (strcmp(groups[i], GROUP) != 0)
-			return vial_fail(error, VIAL_ERROR_INVALID, "the file %s has a section [%s]; only [" GROUP "] is known", path,
-			                 groups[i]);
+			return vial_fail(error, VIAL_ERROR_INVALID, "the file %s has a section [%s]; only [" GROUP "] is known", path, groups[i]);
 	g_auto(GStrv) names = g_key_file_get_keys(keys, GROUP, &n_names, NULL);
 	for (gsize i = 0; i < n_names; i++)
 		if (!take_key(loader, keys, path, names[i], error))
@@ -119,8 +110,7 @@ read_file(Loader *loader, const char *path, gboolean is_required, GError **error
 	return TRUE;
 }
 
-static void
-read_environment(Loader *loader)
+static void read_environment(Loader *loader)
 {
 	for (gsize i = 0; i < vial_n_settings; i++) {
 		g_autofree char *variable = variable_name(&vial_settings[i]);
@@ -130,8 +120,7 @@ read_environment(Loader *loader)
 	}
 }
 
-static gboolean
-take_flag(const char *flag, const char *text, gpointer data, GError **error)
+static gboolean take_flag(const char *flag, const char *text, gpointer data, GError **error)
 {
 	Loader *loader = data;
 	g_autofree char *name = g_strdelimit(g_strdup(flag + 2), "-", '_');
@@ -142,28 +131,24 @@ take_flag(const char *flag, const char *text, gpointer data, GError **error)
 	return TRUE;
 }
 
-static char *
-describe(const VialSetting *setting)
+static char *describe(const VialSetting *setting)
 {
 	static const char *const kinds[] = {
-		[VIAL_SETTING_TEXT] = "TEXT",    [VIAL_SETTING_PATH] = "PATH",   [VIAL_SETTING_NUMBER] = "N",
+		[VIAL_SETTING_TEXT] = "TEXT",         [VIAL_SETTING_PATH] = "PATH", [VIAL_SETTING_NUMBER] = "N",
 		[VIAL_SETTING_SWITCH] = "true|false", [VIAL_SETTING_CHOICE] = NULL, [VIAL_SETTING_LIST] = "LIST",
 	};
 
 	return setting->choices ? g_strjoinv("|", (char **)setting->choices) : g_strdup(kinds[setting->type]);
 }
 
-static char *
-help_text(const VialSetting *setting)
+static char *help_text(const VialSetting *setting)
 {
 	g_autofree char *variable = variable_name(setting);
 
-	return g_strdup_printf("%s [%s%s%s]", setting->help, variable, setting->initial[0] ? ", default " : "",
-	                       setting->initial);
+	return g_strdup_printf("%s [%s%s%s]", setting->help, variable, setting->initial[0] ? ", default " : "", setting->initial);
 }
 
-static gboolean
-read_flags(Loader *loader, int *argc, char ***argv, const GOptionEntry *extra, GError **error)
+static gboolean read_flags(Loader *loader, int *argc, char ***argv, const GOptionEntry *extra, GError **error)
 {
 	g_autoptr(GOptionContext) context = g_option_context_new(NULL);
 	g_autoptr(GPtrArray) strings = g_ptr_array_new_with_free_func(g_free);
@@ -189,8 +174,7 @@ read_flags(Loader *loader, int *argc, char ***argv, const GOptionEntry *extra, G
 		                                   0,
 		                                   G_OPTION_ARG_FILENAME,
 		                                   &loader->file,
-		                                   "settings, one \"name = value\" per line [VIAL_CONFIG, default "
-		                                   VIAL_CONFIG_DEFAULT_FILE "]",
+		                                   "settings, one \"name = value\" per line [VIAL_CONFIG, default " VIAL_CONFIG_DEFAULT_FILE "]",
 		                                   "FILE" };
 	g_option_group_add_entries(group, entries);
 	if (extra)
@@ -206,20 +190,17 @@ read_flags(Loader *loader, int *argc, char ***argv, const GOptionEntry *extra, G
 
 /* ---- from text to value ---- */
 
-static gboolean
-refuse(const VialSetting *setting, const Value *value, GError **error, const char *format, ...)
+static gboolean refuse(const VialSetting *setting, const Value *value, GError **error, const char *format, ...)
 {
 	va_list args;
 
 	va_start(args, format);
 	g_autofree char *wanted = g_strdup_vprintf(format, args);
 	va_end(args);
-	return vial_fail(error, VIAL_ERROR_INVALID, "%s from %s is \"%s\", but must be %s", setting->name, value->origin,
-	                 value->text, wanted);
+	return vial_fail(error, VIAL_ERROR_INVALID, "%s from %s is \"%s\", but must be %s", setting->name, value->origin, value->text, wanted);
 }
 
-static gboolean
-parse_switch(const char *text, gboolean *out)
+static gboolean parse_switch(const char *text, gboolean *out)
 {
 	static const char *const words[] = { "false", "true", "no", "yes", "off", "on", "0", "1" };
 
@@ -232,8 +213,7 @@ parse_switch(const char *text, gboolean *out)
 	return FALSE;
 }
 
-static char **
-parse_list(const char *text)
+static char **parse_list(const char *text)
 {
 	g_auto(GStrv) parts = g_strsplit(text, ",", -1);
 	g_autoptr(GStrvBuilder) builder = g_strv_builder_new();
@@ -244,8 +224,7 @@ parse_list(const char *text)
 	return g_strv_builder_end(builder);
 }
 
-static gboolean
-parse(const VialSetting *setting, const Value *value, VialConfig *config, GError **error)
+static gboolean parse(const VialSetting *setting, const Value *value, VialConfig *config, GError **error)
 {
 	gpointer place = (char *)config + setting->offset;
 
@@ -283,33 +262,26 @@ parse(const VialSetting *setting, const Value *value, VialConfig *config, GError
 	g_assert_not_reached();
 }
 
-static const char *
-origin_of(const Loader *loader, const char *name)
+static const char *origin_of(const Loader *loader, const char *name)
 {
 	return loader->values[find_setting(name)].origin;
 }
 
 /* What one setting alone cannot tell. */
-static gboolean
-check_together(const Loader *loader, const VialConfig *config, GError **error)
+static gboolean check_together(const Loader *loader, const VialConfig *config, GError **error)
 {
 	if (!config->data_dir[0] || !config->run_dir[0])
 		return vial_fail(error, VIAL_ERROR_INVALID, "data_dir and run_dir must not be empty");
 	if (!config->tls_cert[0] != !config->tls_key[0])
-		return vial_fail(error, VIAL_ERROR_INVALID, "%s is set by %s, so %s must be set too",
-		                 config->tls_cert[0] ? "tls_cert" : "tls_key",
-		                 origin_of(loader, config->tls_cert[0] ? "tls_cert" : "tls_key"),
-		                 config->tls_cert[0] ? "tls_key" : "tls_cert");
-	if (config->max_ttl_seconds > 0 &&
-	    (config->default_ttl_seconds == 0 || config->default_ttl_seconds > config->max_ttl_seconds))
-		return vial_fail(error, VIAL_ERROR_INVALID,
-		                 "default_ttl_seconds (from %s) is longer than max_ttl_seconds (from %s) allows",
+		return vial_fail(error, VIAL_ERROR_INVALID, "%s is set by %s, so %s must be set too", config->tls_cert[0] ? "tls_cert" : "tls_key",
+		                 origin_of(loader, config->tls_cert[0] ? "tls_cert" : "tls_key"), config->tls_cert[0] ? "tls_key" : "tls_cert");
+	if (config->max_ttl_seconds > 0 && (config->default_ttl_seconds == 0 || config->default_ttl_seconds > config->max_ttl_seconds))
+		return vial_fail(error, VIAL_ERROR_INVALID, "default_ttl_seconds (from %s) is longer than max_ttl_seconds (from %s) allows",
 		                 origin_of(loader, "default_ttl_seconds"), origin_of(loader, "max_ttl_seconds"));
 	return TRUE;
 }
 
-static gboolean
-derive(VialConfig *config, GError **error)
+static gboolean derive(VialConfig *config, GError **error)
 {
 	if (!config->images_dir[0]) {
 		g_free(config->images_dir);
@@ -325,8 +297,7 @@ derive(VialConfig *config, GError **error)
 	return TRUE;
 }
 
-static VialConfig *
-build(const Loader *loader, GError **error)
+static VialConfig *build(const Loader *loader, GError **error)
 {
 	g_autoptr(VialConfig) config = g_new0(VialConfig, 1);
 
@@ -338,8 +309,7 @@ build(const Loader *loader, GError **error)
 	return g_steal_pointer(&config);
 }
 
-static gboolean
-read_sources(Loader *loader, int *argc, char ***argv, const GOptionEntry *extra, GError **error)
+static gboolean read_sources(Loader *loader, int *argc, char ***argv, const GOptionEntry *extra, GError **error)
 {
 	/* Flags first, because one of them names the file; they are put on top last. */
 	if (!read_flags(loader, argc, argv, extra, error))
@@ -355,8 +325,7 @@ read_sources(Loader *loader, int *argc, char ***argv, const GOptionEntry *extra,
 	return TRUE;
 }
 
-VialConfig *
-vial_config_load(int *argc, char ***argv, const GOptionEntry *extra, GError **error)
+VialConfig *vial_config_load(int *argc, char ***argv, const GOptionEntry *extra, GError **error)
 {
 	Loader loader = { .values = g_new0(Value, vial_n_settings), .flags = g_new0(Value, vial_n_settings) };
 	VialConfig *config = NULL;
@@ -375,8 +344,7 @@ vial_config_load(int *argc, char ***argv, const GOptionEntry *extra, GError **er
 	return config;
 }
 
-void
-vial_config_free(VialConfig *config)
+void vial_config_free(VialConfig *config)
 {
 	if (!config)
 		return;

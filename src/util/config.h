@@ -24,6 +24,7 @@ typedef struct VialConfig {
 	char *tls_key;
 	char **cors_origins;
 	char *preview_domain;
+	char **host_names;
 
 	/* sandboxes */
 	char *engine; /* auto, gvisor, microvm */

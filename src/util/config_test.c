@@ -6,8 +6,7 @@
 
 #include "util/config_table.h"
 
-static VialConfig *
-load(const char *flags, GError **error)
+static VialConfig *load(const char *flags, GError **error)
 {
 	g_auto(GStrv) argv = NULL;
 	g_autofree char *line = g_strconcat("viald ", flags, NULL);
@@ -19,8 +18,7 @@ load(const char *flags, GError **error)
 	return vial_config_load(&argc, &vector, NULL, error);
 }
 
-static void
-expect_refused(const char *flags, const char *word)
+static void expect_refused(const char *flags, const char *word)
 {
 	g_autoptr(GError) error = NULL;
 
@@ -29,8 +27,7 @@ expect_refused(const char *flags, const char *word)
 		g_error("\"%s\" does not say \"%s\"", error->message, word);
 }
 
-static char *
-write_file(const char *text)
+static char *write_file(const char *text)
 {
 	char *path = NULL;
 	int fd = g_file_open_tmp("vial-test-XXXXXX", &path, NULL);
@@ -41,8 +38,7 @@ write_file(const char *text)
 	return path;
 }
 
-static void
-test_defaults(void)
+static void test_defaults(void)
 {
 	g_autofree char *empty = write_file("");
 	g_autofree char *flags = g_strdup_printf("--config %s", empty);
@@ -56,8 +52,7 @@ test_defaults(void)
 	g_unlink(empty);
 }
 
-static void
-test_priority(void)
+static void test_priority(void)
 {
 	g_autofree char *file = write_file("# comment\nlisten = 127.0.0.1:1\npool_size = 1\nmax_sandboxes = 1\ncors_origins = a , b,\n");
 	g_autofree char *flags = g_strdup_printf("--config %s --max-sandboxes=3 --allow-public", file);
@@ -79,8 +74,7 @@ test_priority(void)
 	g_unlink(file);
 }
 
-static void
-test_errors_say_where(void)
+static void test_errors_say_where(void)
 {
 	g_autofree char *typo = write_file("[vial]\nlissten = 1\n");
 	g_autofree char *section = write_file("[other]\nlisten = 1\n");
@@ -107,8 +101,7 @@ test_errors_say_where(void)
 }
 
 /* The page for people and the table may not drift apart. */
-static void
-test_every_setting_is_documented(void)
+static void test_every_setting_is_documented(void)
 {
 	const char *root = g_getenv("VIAL_SOURCE_DIR");
 	g_autofree char *path = NULL, *page = NULL;
@@ -127,8 +120,7 @@ test_every_setting_is_documented(void)
 }
 
 /* The test runner's own VIAL_* variables are not what is tested. */
-static void
-forget_environment(void)
+static void forget_environment(void)
 {
 	g_auto(GStrv) names = g_listenv();
 
@@ -137,8 +129,7 @@ forget_environment(void)
 			g_unsetenv(*name);
 }
 
-int
-main(int argc, char **argv)
+int main(int argc, char **argv)
 {
 	g_test_init(&argc, &argv, NULL);
 	forget_environment();

@@ -9,19 +9,15 @@
 #include "util/error.h"
 #include "util/id.h"
 
-static gboolean
-fail_errno(GError **error, const char *what, const char *name)
+static gboolean fail_errno(GError **error, const char *what, const char *name)
 {
 	int saved = errno;
-	VialErrorCode code = saved == ENOSPC || saved == EDQUOT ? VIAL_ERROR_NO_SPACE
-	                     : saved == ENOENT                  ? VIAL_ERROR_NOT_FOUND
-	                                                        : VIAL_ERROR_INTERNAL;
+	VialErrorCode code = saved == ENOSPC || saved == EDQUOT ? VIAL_ERROR_NO_SPACE : saved == ENOENT ? VIAL_ERROR_NOT_FOUND : VIAL_ERROR_INTERNAL;
 
 	return vial_fail(error, code, "%s %s: %s", what, name, g_strerror(saved));
 }
 
-int
-vial_dir_open(const char *path, mode_t mode, GError **error)
+int vial_dir_open(const char *path, mode_t mode, GError **error)
 {
 	g_autofree char *parent = g_path_get_dirname(path);
 
@@ -39,8 +35,7 @@ vial_dir_open(const char *path, mode_t mode, GError **error)
 	return fd;
 }
 
-char *
-vial_file_read_at(int dir_fd, const char *name, gsize max_bytes, gsize *out_size, GError **error)
+char *vial_file_read_at(int dir_fd, const char *name, gsize max_bytes, gsize *out_size, GError **error)
 {
 	vial_autofd int fd = openat(dir_fd, name, O_RDONLY | O_CLOEXEC | O_NOCTTY);
 	g_autoptr(GByteArray) bytes = g_byte_array_new();
@@ -72,8 +67,7 @@ vial_file_read_at(int dir_fd, const char *name, gsize max_bytes, gsize *out_size
 	return (char *)g_byte_array_free(g_steal_pointer(&bytes), FALSE);
 }
 
-gboolean
-vial_fd_write_all(int fd, const void *data, gsize size, GError **error)
+gboolean vial_fd_write_all(int fd, const void *data, gsize size, GError **error)
 {
 	const guint8 *at = data;
 
@@ -89,8 +83,7 @@ vial_fd_write_all(int fd, const void *data, gsize size, GError **error)
 	return TRUE;
 }
 
-gboolean
-vial_file_write_at(int dir_fd, const char *name, const void *data, gsize size, mode_t mode, GError **error)
+gboolean vial_file_write_at(int dir_fd, const char *name, const void *data, gsize size, mode_t mode, GError **error)
 {
 	char tail[VIAL_ID_LENGTH + 1];
 
@@ -116,8 +109,7 @@ vial_file_write_at(int dir_fd, const char *name, const void *data, gsize size, m
 	return FALSE;
 }
 
-gboolean
-vial_fd_set_nonblocking(int fd, GError **error)
+gboolean vial_fd_set_nonblocking(int fd, GError **error)
 {
 	int flags = fcntl(fd, F_GETFL);
 

@@ -9,8 +9,7 @@
 #include <sys/types.h>
 #include <unistd.h>
 
-static inline void
-vial_fd_clear(int *fd)
+static inline void vial_fd_clear(int *fd)
 {
 	if (*fd >= 0)
 		close(*fd);
@@ -20,8 +19,7 @@ vial_fd_clear(int *fd)
 /* `vial_autofd int fd = -1;` closes at the end of the scope; g_steal_fd-like handing over with vial_fd_steal(). */
 #define vial_autofd __attribute__((cleanup(vial_fd_clear)))
 
-static inline int
-vial_fd_steal(int *fd)
+static inline int vial_fd_steal(int *fd)
 {
 	int stolen = *fd;
 

@@ -3,8 +3,7 @@
 
 #include <string.h>
 
-void
-vial_sha256(const void *data, gsize size, guint8 out[VIAL_SHA256_BYTES])
+void vial_sha256(const void *data, gsize size, guint8 out[VIAL_SHA256_BYTES])
 {
 	g_autoptr(GChecksum) sum = g_checksum_new(G_CHECKSUM_SHA256);
 	gsize length = VIAL_SHA256_BYTES;
@@ -13,8 +12,7 @@ vial_sha256(const void *data, gsize size, guint8 out[VIAL_SHA256_BYTES])
 	g_checksum_get_digest(sum, out, &length);
 }
 
-void
-vial_hmac_sha256(const void *key, gsize key_size, const void *data, gsize size, guint8 out[VIAL_SHA256_BYTES])
+void vial_hmac_sha256(const void *key, gsize key_size, const void *data, gsize size, guint8 out[VIAL_SHA256_BYTES])
 {
 	g_autoptr(GHmac) hmac = g_hmac_new(G_CHECKSUM_SHA256, key, key_size);
 	gsize length = VIAL_SHA256_BYTES;
@@ -23,8 +21,7 @@ vial_hmac_sha256(const void *key, gsize key_size, const void *data, gsize size, 
 	g_hmac_get_digest(hmac, out, &length);
 }
 
-gboolean
-vial_constant_time_equal(const void *a, const void *b, gsize size)
+gboolean vial_constant_time_equal(const void *a, const void *b, gsize size)
 {
 	const volatile guint8 *x = a, *y = b;
 	guint8 difference = 0;
@@ -34,8 +31,7 @@ vial_constant_time_equal(const void *a, const void *b, gsize size)
 	return difference == 0;
 }
 
-char *
-vial_hex_encode(const void *data, gsize size)
+char *vial_hex_encode(const void *data, gsize size)
 {
 	const guint8 *bytes = data;
 	char *text = g_malloc(2 * size + 1);
@@ -48,8 +44,7 @@ vial_hex_encode(const void *data, gsize size)
 	return text;
 }
 
-gboolean
-vial_hex_decode(const char *text, void *out, gsize size)
+gboolean vial_hex_decode(const char *text, void *out, gsize size)
 {
 	guint8 *bytes = out;
 

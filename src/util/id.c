@@ -8,8 +8,7 @@
 static const char id_alphabet[] = "abcdefghijklmnopqrstuvwxyz0123456789";
 static const char secret_alphabet[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";
 
-static void
-fill_random(guint8 *bytes, gsize size)
+static void fill_random(guint8 *bytes, gsize size)
 {
 	while (size > 0) {
 		ssize_t n = getrandom(bytes, size, 0);
@@ -25,8 +24,7 @@ fill_random(guint8 *bytes, gsize size)
 }
 
 /* Rejection sampling: a byte at or above the largest multiple of the alphabet's size would favour its first letters. */
-static void
-fill_text(char *out, gsize length, const char *alphabet)
+static void fill_text(char *out, gsize length, const char *alphabet)
 {
 	gsize letters = strlen(alphabet), limit = 256 - 256 % letters, done = 0;
 	guint8 bytes[64];
@@ -40,14 +38,12 @@ fill_text(char *out, gsize length, const char *alphabet)
 	out[length] = '\0';
 }
 
-void
-vial_id_fill(char out[VIAL_ID_LENGTH + 1])
+void vial_id_fill(char out[VIAL_ID_LENGTH + 1])
 {
 	fill_text(out, VIAL_ID_LENGTH, id_alphabet);
 }
 
-char *
-vial_id_new(void)
+char *vial_id_new(void)
 {
 	char *id = g_malloc(VIAL_ID_LENGTH + 1);
 
@@ -55,8 +51,7 @@ vial_id_new(void)
 	return id;
 }
 
-gboolean
-vial_id_is_valid(const char *text)
+gboolean vial_id_is_valid(const char *text)
 {
 	if (!text)
 		return FALSE;
@@ -66,8 +61,7 @@ vial_id_is_valid(const char *text)
 	return text[VIAL_ID_LENGTH] == '\0';
 }
 
-char *
-vial_secret_new(const char *prefix, gsize length)
+char *vial_secret_new(const char *prefix, gsize length)
 {
 	gsize prefix_length = strlen(prefix);
 	char *secret = g_malloc(prefix_length + length + 1);

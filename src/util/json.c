@@ -11,8 +11,7 @@
  * jansson's own limit is 2048 levels and fixed when it is compiled. A scan for brackets outside strings gives ours and
  * costs far less than the parse; it need not judge validity, the parser does.
  */
-static gboolean
-depth_is_acceptable(const char *text, gsize size, GError **error)
+static gboolean depth_is_acceptable(const char *text, gsize size, GError **error)
 {
 	gsize depth = 0;
 	gboolean in_string = FALSE;
@@ -28,8 +27,7 @@ depth_is_acceptable(const char *text, gsize size, GError **error)
 			in_string = TRUE;
 		} else if (c == '{' || c == '[') {
 			if (++depth > VIAL_JSON_MAX_DEPTH)
-				return vial_fail(error, VIAL_ERROR_INVALID,
-				                 "the JSON is nested deeper than %d levels (at byte %" G_GSIZE_FORMAT ")",
+				return vial_fail(error, VIAL_ERROR_INVALID, "the JSON is nested deeper than %d levels (at byte %" G_GSIZE_FORMAT ")",
 				                 VIAL_JSON_MAX_DEPTH, i);
 		} else if ((c == '}' || c == ']') && depth > 0) {
 			depth--;
@@ -38,8 +36,7 @@ depth_is_acceptable(const char *text, gsize size, GError **error)
 	return TRUE;
 }
 
-json_t *
-vial_json_parse(const char *text, gsize size, GError **error)
+json_t *vial_json_parse(const char *text, gsize size, GError **error)
 {
 	json_error_t problem;
 
@@ -49,14 +46,12 @@ vial_json_parse(const char *text, gsize size, GError **error)
 	if (!value) {
 		/* jansson quotes a piece of the input in its text; it is the client's own and goes back only to it. */
 		g_autofree char *reason = g_utf8_make_valid(problem.text, -1);
-		vial_fail(error, VIAL_ERROR_INVALID, "the JSON is not valid: %s (line %d, column %d)", reason, problem.line,
-		          problem.column);
+		vial_fail(error, VIAL_ERROR_INVALID, "the JSON is not valid: %s (line %d, column %d)", reason, problem.line, problem.column);
 	}
 	return value;
 }
 
-json_t *
-vial_json_parse_object(const char *text, gsize size, GError **error)
+json_t *vial_json_parse_object(const char *text, gsize size, GError **error)
 {
 	g_autoptr(json_t) value = vial_json_parse(text, size, error);
 
@@ -67,8 +62,7 @@ vial_json_parse_object(const char *text, gsize size, GError **error)
 	return g_steal_pointer(&value);
 }
 
-char *
-vial_json_dump(const json_t *value)
+char *vial_json_dump(const json_t *value)
 {
 	char *text = json_dumps(value, JSON_COMPACT | JSON_ENCODE_ANY);
 
@@ -78,8 +72,7 @@ vial_json_dump(const json_t *value)
 }
 
 /* Finds a field. Absent or null: *out_value is NULL, and the result says whether that is acceptable. */
-static gboolean
-find_field(const json_t *object, const char *field, unsigned flags, json_t **out_value, GError **error)
+static gboolean find_field(const json_t *object, const char *field, unsigned flags, json_t **out_value, GError **error)
 {
 	json_t *value = json_object_get(object, field);
 
@@ -91,23 +84,19 @@ find_field(const json_t *object, const char *field, unsigned flags, json_t **out
 	return TRUE;
 }
 
-static gboolean
-check_string(const json_t *value, const char *field, unsigned flags, gsize max_bytes, GError **error)
+static gboolean check_string(const json_t *value, const char *field, unsigned flags, gsize max_bytes, GError **error)
 {
 	if (!json_is_string(value))
 		return vial_fail(error, VIAL_ERROR_INVALID, "field \"%s\" must be a string", field);
 	gsize length = json_string_length(value);
 	if (length > max_bytes)
-		return vial_fail(error, VIAL_ERROR_INVALID, "field \"%s\" is too long: at most %" G_GSIZE_FORMAT " bytes", field,
-		                 max_bytes);
+		return vial_fail(error, VIAL_ERROR_INVALID, "field \"%s\" is too long: at most %" G_GSIZE_FORMAT " bytes", field, max_bytes);
 	if (length == 0 && (flags & VIAL_JSON_NONEMPTY))
 		return vial_fail(error, VIAL_ERROR_INVALID, "field \"%s\" must not be empty", field);
 	return TRUE;
 }
 
-gboolean
-vial_json_get_string(const json_t *object, const char *field, unsigned flags, gsize max_bytes, const char **out,
-                     GError **error)
+gboolean vial_json_get_string(const json_t *object, const char *field, unsigned flags, gsize max_bytes, const char **out, GError **error)
 {
 	json_t *value;
 
@@ -121,9 +110,7 @@ vial_json_get_string(const json_t *object, const char *field, unsigned flags, gs
 	return TRUE;
 }
 
-gboolean
-vial_json_get_int(const json_t *object, const char *field, unsigned flags, gint64 min, gint64 max, gint64 *out,
-                  GError **error)
+gboolean vial_json_get_int(const json_t *object, const char *field, unsigned flags, gint64 min, gint64 max, gint64 *out, GError **error)
 {
 	json_t *value;
 	gint64 number;
@@ -142,15 +129,13 @@ vial_json_get_int(const json_t *object, const char *field, unsigned flags, gint6
 		return vial_fail(error, VIAL_ERROR_INVALID, "field \"%s\" must be an integer", field);
 	}
 	if (number < min || number > max)
-		return vial_fail(error, VIAL_ERROR_INVALID,
-		                 "field \"%s\" must be between %" G_GINT64_FORMAT " and %" G_GINT64_FORMAT, field, min, max);
+		return vial_fail(error, VIAL_ERROR_INVALID, "field \"%s\" must be between %" G_GINT64_FORMAT " and %" G_GINT64_FORMAT, field, min,
+		                 max);
 	*out = number;
 	return TRUE;
 }
 
-gboolean
-vial_json_get_double(const json_t *object, const char *field, unsigned flags, double min, double max, double *out,
-                     GError **error)
+gboolean vial_json_get_double(const json_t *object, const char *field, unsigned flags, double min, double max, double *out, GError **error)
 {
 	json_t *value;
 
@@ -167,8 +152,7 @@ vial_json_get_double(const json_t *object, const char *field, unsigned flags, do
 	return TRUE;
 }
 
-gboolean
-vial_json_get_bool(const json_t *object, const char *field, unsigned flags, gboolean *out, GError **error)
+gboolean vial_json_get_bool(const json_t *object, const char *field, unsigned flags, gboolean *out, GError **error)
 {
 	json_t *value;
 
@@ -182,8 +166,7 @@ vial_json_get_bool(const json_t *object, const char *field, unsigned flags, gboo
 	return TRUE;
 }
 
-gboolean
-vial_json_get_object(const json_t *object, const char *field, unsigned flags, json_t **out, GError **error)
+gboolean vial_json_get_object(const json_t *object, const char *field, unsigned flags, json_t **out, GError **error)
 {
 	json_t *value;
 
@@ -197,9 +180,7 @@ vial_json_get_object(const json_t *object, const char *field, unsigned flags, js
 	return TRUE;
 }
 
-gboolean
-vial_json_get_choice(const json_t *object, const char *field, unsigned flags, const char *const *choices, int *out,
-                     GError **error)
+gboolean vial_json_get_choice(const json_t *object, const char *field, unsigned flags, const char *const *choices, int *out, GError **error)
 {
 	json_t *value;
 
@@ -218,9 +199,8 @@ vial_json_get_choice(const json_t *object, const char *field, unsigned flags, co
 	return vial_fail(error, VIAL_ERROR_INVALID, "field \"%s\" must be one of: %s", field, list);
 }
 
-gboolean
-vial_json_get_string_map(const json_t *object, const char *field, unsigned flags, gsize max_pairs, gsize max_key_bytes,
-                         gsize max_value_bytes, json_t **out, GError **error)
+gboolean vial_json_get_string_map(const json_t *object, const char *field, unsigned flags, gsize max_pairs, gsize max_key_bytes,
+                                  gsize max_value_bytes, json_t **out, GError **error)
 {
 	json_t *map = NULL, *value;
 	const char *key;
@@ -230,13 +210,12 @@ vial_json_get_string_map(const json_t *object, const char *field, unsigned flags
 	if (!map)
 		return TRUE;
 	if (json_object_size(map) > max_pairs)
-		return vial_fail(error, VIAL_ERROR_INVALID, "field \"%s\" has too many entries: at most %" G_GSIZE_FORMAT, field,
-		                 max_pairs);
+		return vial_fail(error, VIAL_ERROR_INVALID, "field \"%s\" has too many entries: at most %" G_GSIZE_FORMAT, field, max_pairs);
 	json_object_foreach (map, key, value) {
 		gsize key_bytes = strlen(key);
 		if (key_bytes == 0 || key_bytes > max_key_bytes)
-			return vial_fail(error, VIAL_ERROR_INVALID, "field \"%s\": a name must have 1 to %" G_GSIZE_FORMAT " bytes",
-			                 field, max_key_bytes);
+			return vial_fail(error, VIAL_ERROR_INVALID, "field \"%s\": a name must have 1 to %" G_GSIZE_FORMAT " bytes", field,
+			                 max_key_bytes);
 		g_autofree char *path = g_strdup_printf("%s.%s", field, key);
 		if (!check_string(value, path, 0, max_value_bytes, error))
 			return FALSE;
@@ -245,9 +224,8 @@ vial_json_get_string_map(const json_t *object, const char *field, unsigned flags
 	return TRUE;
 }
 
-gboolean
-vial_json_get_string_array(const json_t *object, const char *field, unsigned flags, gsize max_items, gsize max_item_bytes,
-                           json_t **out, GError **error)
+gboolean vial_json_get_string_array(const json_t *object, const char *field, unsigned flags, gsize max_items, gsize max_item_bytes, json_t **out,
+                                    GError **error)
 {
 	json_t *array, *value;
 	gsize i;
@@ -259,8 +237,7 @@ vial_json_get_string_array(const json_t *object, const char *field, unsigned fla
 	if (!json_is_array(array))
 		return vial_fail(error, VIAL_ERROR_INVALID, "field \"%s\" must be an array of strings", field);
 	if (json_array_size(array) > max_items)
-		return vial_fail(error, VIAL_ERROR_INVALID, "field \"%s\" has too many elements: at most %" G_GSIZE_FORMAT, field,
-		                 max_items);
+		return vial_fail(error, VIAL_ERROR_INVALID, "field \"%s\" has too many elements: at most %" G_GSIZE_FORMAT, field, max_items);
 	if (json_array_size(array) == 0 && (flags & VIAL_JSON_NONEMPTY))
 		return vial_fail(error, VIAL_ERROR_INVALID, "field \"%s\" must not be empty", field);
 	json_array_foreach (array, i, value) {

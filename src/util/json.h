@@ -36,20 +36,16 @@ typedef enum {
  * means something else than a default (keep what is; decide by the other fields) null is a mistake: VIAL_JSON_NOT_NULL.
  * What comes out is borrowed from `object`.
  */
-gboolean vial_json_get_string(const json_t *object, const char *field, unsigned flags, gsize max_bytes, const char **out,
-                              GError **error);
-gboolean vial_json_get_int(const json_t *object, const char *field, unsigned flags, gint64 min, gint64 max, gint64 *out,
-                           GError **error);
-gboolean vial_json_get_double(const json_t *object, const char *field, unsigned flags, double min, double max, double *out,
-                              GError **error);
+gboolean vial_json_get_string(const json_t *object, const char *field, unsigned flags, gsize max_bytes, const char **out, GError **error);
+gboolean vial_json_get_int(const json_t *object, const char *field, unsigned flags, gint64 min, gint64 max, gint64 *out, GError **error);
+gboolean vial_json_get_double(const json_t *object, const char *field, unsigned flags, double min, double max, double *out, GError **error);
 gboolean vial_json_get_bool(const json_t *object, const char *field, unsigned flags, gboolean *out, GError **error);
 gboolean vial_json_get_object(const json_t *object, const char *field, unsigned flags, json_t **out, GError **error);
 /* `choices` is NULL-terminated; *out is the index of the one that was named. */
-gboolean vial_json_get_choice(const json_t *object, const char *field, unsigned flags, const char *const *choices, int *out,
-                              GError **error);
+gboolean vial_json_get_choice(const json_t *object, const char *field, unsigned flags, const char *const *choices, int *out, GError **error);
 /* An object whose values are all strings (environment, metadata). */
-gboolean vial_json_get_string_map(const json_t *object, const char *field, unsigned flags, gsize max_pairs,
-                                  gsize max_key_bytes, gsize max_value_bytes, json_t **out, GError **error);
+gboolean vial_json_get_string_map(const json_t *object, const char *field, unsigned flags, gsize max_pairs, gsize max_key_bytes,
+                                  gsize max_value_bytes, json_t **out, GError **error);
 /* An array whose elements are all strings (argv, domain lists). */
-gboolean vial_json_get_string_array(const json_t *object, const char *field, unsigned flags, gsize max_items,
-                                    gsize max_item_bytes, json_t **out, GError **error);
+gboolean vial_json_get_string_array(const json_t *object, const char *field, unsigned flags, gsize max_items, gsize max_item_bytes, json_t **out,
+                                    GError **error);

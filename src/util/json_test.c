@@ -5,8 +5,7 @@
 
 #include "util/error.h"
 
-static void
-expect_refused(const char *text, gsize size, const char *word)
+static void expect_refused(const char *text, gsize size, const char *word)
 {
 	g_autoptr(GError) error = NULL;
 	g_autoptr(json_t) value = vial_json_parse(text, size, &error);
@@ -17,15 +16,20 @@ expect_refused(const char *text, gsize size, const char *word)
 	g_assert_true(g_utf8_validate(error->message, -1, NULL));
 }
 
-static void
-test_refuses_what_is_ambiguous(void)
+static void test_refuses_what_is_ambiguous(void)
 {
 	static const struct {
 		const char *text, *word;
 	} cases[] = {
-		{ "{\"a\":1,\"a\":2}", "duplicate" }, { "{\"a\":\"\\u0000\"}", "" },   { "{\"a\":\"\xff\"}", "" },
-		{ "{} {}", "" },                      { "", "" },                      { "{\"a\":1e999}", "" },
-		{ "[1,]", "" },                       { "{\"a\":\"\\ud800\"}", "" },   { "{a:1}", "" },
+		{ "{\"a\":1,\"a\":2}", "duplicate" },
+		{ "{\"a\":\"\\u0000\"}", "" },
+		{ "{\"a\":\"\xff\"}", "" },
+		{ "{} {}", "" },
+		{ "", "" },
+		{ "{\"a\":1e999}", "" },
+		{ "[1,]", "" },
+		{ "{\"a\":\"\\ud800\"}", "" },
+		{ "{a:1}", "" },
 		{ "{\"a\":12345678901234567890123}", "" },
 	};
 
@@ -34,8 +38,7 @@ test_refuses_what_is_ambiguous(void)
 	expect_refused("\"a\0b\"", 5, "");
 }
 
-static void
-test_limits_the_depth(void)
+static void test_limits_the_depth(void)
 {
 	g_autoptr(GString) text = g_string_new(NULL);
 
@@ -53,8 +56,7 @@ test_limits_the_depth(void)
 	g_assert_nonnull(string);
 }
 
-static void
-test_reads_typed_fields(void)
+static void test_reads_typed_fields(void)
 {
 	g_autoptr(json_t) object = vial_json_parse_object("{\"s\":\"x\",\"i\":60.0,\"b\":true,\"n\":null,\"d\":1.5}", 44, NULL);
 	const char *text = "default";
@@ -82,8 +84,7 @@ test_reads_typed_fields(void)
 	g_assert_true(vial_json_get_string(object, "absent", VIAL_JSON_NOT_NULL, 10, &text, NULL));
 }
 
-static void
-test_names_the_field(void)
+static void test_names_the_field(void)
 {
 	g_autoptr(json_t) object = vial_json_parse_object("{\"env\":{\"A\":1}}", 15, NULL);
 	g_autoptr(GError) error = NULL;
@@ -94,8 +95,7 @@ test_names_the_field(void)
 	g_assert_null(map);
 }
 
-int
-main(int argc, char **argv)
+int main(int argc, char **argv)
 {
 	g_test_init(&argc, &argv, NULL);
 	g_test_add_func("/json/refuses-what-is-ambiguous", test_refuses_what_is_ambiguous);

@@ -15,8 +15,7 @@ static VialLogFormat log_format = VIAL_LOG_TEXT;
 
 static const char *const level_names[] = { "error", "warning", "info", "debug" };
 
-gboolean
-vial_log_level_parse(const char *text, VialLogLevel *out)
+gboolean vial_log_level_parse(const char *text, VialLogLevel *out)
 {
 	for (gsize i = 0; i < G_N_ELEMENTS(level_names); i++) {
 		if (strcmp(text, level_names[i]) == 0) {
@@ -31,8 +30,7 @@ vial_log_level_parse(const char *text, VialLogLevel *out)
  * JSON string syntax serves both formats. Printable ASCII goes through; control characters, DEL, C1 controls, other
  * non-ASCII and bytes that are not UTF-8 are written as \uXXXX, so that no terminal or log shipper acts on them.
  */
-static void
-append_quoted(GString *line, const char *value)
+static void append_quoted(GString *line, const char *value)
 {
 	const char *end = value + strnlen(value, MAX_VALUE_BYTES);
 	gboolean was_cut = *end != '\0';
@@ -67,8 +65,7 @@ append_quoted(GString *line, const char *value)
 	g_string_append(line, was_cut ? "...\"" : "\"");
 }
 
-static void
-append_pair(GString *line, const char *key, const char *value)
+static void append_pair(GString *line, const char *key, const char *value)
 {
 	if (log_format == VIAL_LOG_JSON)
 		g_string_append_printf(line, "%s\"%s\":", line->len > 1 ? "," : "", key);
@@ -78,8 +75,7 @@ append_pair(GString *line, const char *key, const char *value)
 }
 
 /* In the text format a plain word needs no quotes; only our own constants and times go this way. */
-static void
-append_word(GString *line, const char *key, const char *word)
+static void append_word(GString *line, const char *key, const char *word)
 {
 	if (log_format == VIAL_LOG_JSON)
 		append_pair(line, key, word);
@@ -87,8 +83,7 @@ append_word(GString *line, const char *key, const char *word)
 		g_string_append_printf(line, "%s%s=%s", line->len > 0 ? " " : "", key, word);
 }
 
-static void
-emit(const GString *line)
+static void emit(const GString *line)
 {
 	const char *at = line->str;
 	gsize left = line->len;
@@ -102,8 +97,7 @@ emit(const GString *line)
 	}
 }
 
-void
-vial_log_write(VialLogLevel level, const char *module, const char *message, ...)
+void vial_log_write(VialLogLevel level, const char *module, const char *message, ...)
 {
 	g_autoptr(GString) line = g_string_sized_new(256);
 	char now[VIAL_TIME_TEXT_SIZE];
@@ -130,8 +124,7 @@ vial_log_write(VialLogLevel level, const char *module, const char *message, ...)
 	emit(line);
 }
 
-static GLogWriterOutput
-write_glib_message(GLogLevelFlags flags, const GLogField *fields, gsize n_fields, gpointer data)
+static GLogWriterOutput write_glib_message(GLogLevelFlags flags, const GLogField *fields, gsize n_fields, gpointer data)
 {
 	const char *message = "", *domain = "glib";
 	VialLogLevel level = VIAL_LOG_DEBUG;
@@ -152,8 +145,7 @@ write_glib_message(GLogLevelFlags flags, const GLogField *fields, gsize n_fields
 	return G_LOG_WRITER_HANDLED;
 }
 
-void
-vial_log_setup(VialLogLevel level, VialLogFormat format)
+void vial_log_setup(VialLogLevel level, VialLogFormat format)
 {
 	static gsize taken_over;
 

@@ -32,9 +32,9 @@ void vial_log_write(VialLogLevel level, const char *module, const char *message,
  * vial_log_warning("engine", "the sandbox did not stop in time", "sandbox_id", id, "error", error->message);
  * Keys in use: request_id, sandbox_id, error, and those that say what the message is about. The message is a constant.
  */
-#define vial_log_at(level, module, ...)                                      \
-	do {                                                                 \
-		if ((level) <= vial_log_level)                               \
+#define vial_log_at(level, module, ...)                                       \
+	do {                                                                  \
+		if ((level) <= vial_log_level)                                \
 			vial_log_write((level), (module), __VA_ARGS__, NULL); \
 	} while (0)
 #define vial_log_error(module, ...) vial_log_at(VIAL_LOG_ERROR, module, __VA_ARGS__)

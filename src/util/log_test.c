@@ -2,19 +2,18 @@
 #include "util/log.h"
 
 /* Runs the calling test again in a child process, whose output can then be looked at. */
-static void
-run_as_child(void)
+static void run_as_child(void)
 {
 	g_test_trap_subprocess(NULL, 0, 0);
 	g_test_trap_assert_passed();
 }
 
-static void
-test_escapes(void)
+static void test_escapes(void)
 {
 	if (g_test_subprocess()) {
 		vial_log_setup(VIAL_LOG_INFO, VIAL_LOG_TEXT);
-		vial_log_info("test", "hostile", "value", "a\nlevel=error \"q\" \\ \x1b[2J \xff \xc3\xa9 \xf0\x9f\x98\x80 \xc2\x9b", "none", (char *)NULL);
+		vial_log_info("test", "hostile", "value", "a\nlevel=error \"q\" \\ \x1b[2J \xff \xc3\xa9 \xf0\x9f\x98\x80 \xc2\x9b", "none",
+		              (char *)NULL);
 		return;
 	}
 	run_as_child();
@@ -23,8 +22,7 @@ test_escapes(void)
 	                          "\\ud83d\\ude00 \\u009b\"\n*");
 }
 
-static void
-test_levels(void)
+static void test_levels(void)
 {
 	VialLogLevel level = VIAL_LOG_ERROR;
 
@@ -42,8 +40,7 @@ test_levels(void)
 	g_assert_false(vial_log_level_parse("loud", &level));
 }
 
-static void
-test_json(void)
+static void test_json(void)
 {
 	if (g_test_subprocess()) {
 		vial_log_setup(VIAL_LOG_INFO, VIAL_LOG_JSON);
@@ -55,8 +52,7 @@ test_json(void)
 	                          "\"sandbox_id\":\"abc\"}\n*");
 }
 
-int
-main(int argc, char **argv)
+int main(int argc, char **argv)
 {
 	g_test_init(&argc, &argv, NULL);
 	g_test_add_func("/log/escapes", test_escapes);

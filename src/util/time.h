@@ -13,9 +13,9 @@ gint64 vial_time_monotonic_ms(void); /* since some start */
  */
 void vial_time_set_scale(guint scale);
 guint vial_time_scale(void);
-guint vial_time_patience_ms(guint usual_ms);
-/* A timer that gives somebody up, with that patience. Whatever he has sent meanwhile is heard first, should we be the ones who were held up. */
-guint vial_time_add_verdict(guint usual_ms, GSourceFunc fn, gpointer data);
+guint vial_time_scaled_ms(guint usual_ms);
+/* A timer that gives up on a peer after the scaled time. What the peer has sent meanwhile is handled first, should we be the ones who were late. */
+guint vial_time_add_deadline(guint usual_ms, GSourceFunc fn, gpointer data);
 
 /* "2025-01-31T23:59:59.123Z". format() allocates. */
 #define VIAL_TIME_TEXT_SIZE 32

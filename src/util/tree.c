@@ -31,9 +31,14 @@ static void remove_work(gpointer path)
 	vial_tree_remove(path);
 }
 
+/* Out of the way at once: somebody may put something new in its place before a worker comes to it. */
 void vial_tree_remove_later(const char *path)
 {
-	vial_worker_run(remove_work, g_free, g_strdup(path));
+	static guint counter;
+	g_autofree char *aside = g_strdup_printf("%s.gone-%u", path, counter++);
+
+	if (rename(path, aside) == 0)
+		vial_worker_run(remove_work, g_free, g_steal_pointer(&aside));
 }
 
 static _Thread_local gint64 measured;
@@ -66,6 +71,6 @@ gboolean vial_tree_sync(const char *path, GError **error)
 {
 	int problem = nftw(path, sync_one, OPEN_FOLDERS, FTW_DEPTH | FTW_PHYS | FTW_MOUNT);
 
-	return problem == 0 || vial_fail(error, problem == ENOSPC ? VIAL_ERROR_NO_SPACE : VIAL_ERROR_INTERNAL, "cannot flush %s: %s",
-	                                 path, g_strerror(problem));
+	return problem == 0 ||
+	       vial_fail(error, problem == ENOSPC ? VIAL_ERROR_NO_SPACE : VIAL_ERROR_INTERNAL, "cannot flush %s: %s", path, g_strerror(problem));
 }

@@ -13,8 +13,7 @@
 #include "util/time.h"
 #include "util/worker.h"
 
-static void
-test_error_meanings(void)
+static void test_error_meanings(void)
 {
 	g_autoptr(GError) full = g_error_new_literal(VIAL_ERROR, VIAL_ERROR_NO_SPACE, "full");
 	g_autoptr(GError) foreign = g_error_new_literal(G_FILE_ERROR, G_FILE_ERROR_NOENT, "x");
@@ -25,8 +24,7 @@ test_error_meanings(void)
 	g_assert_false(vial_fail(NULL, VIAL_ERROR_INVALID, "nobody listens"));
 }
 
-static void
-test_ids(void)
+static void test_ids(void)
 {
 	g_autoptr(GHashTable) seen = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, NULL);
 	gboolean letters[256] = { FALSE };
@@ -51,8 +49,7 @@ test_ids(void)
 	g_assert_true(g_str_has_prefix(secret, "vial_"));
 }
 
-static void
-test_time(void)
+static void test_time(void)
 {
 	gint64 ms = 0;
 	g_autofree char *text = vial_time_format(1738367999123);
@@ -65,8 +62,7 @@ test_time(void)
 	g_assert_cmpstr(before, ==, "1969-12-31T23:59:59.999Z");
 }
 
-static void
-test_hashes(void)
+static void test_hashes(void)
 {
 	guint8 digest[VIAL_SHA256_BYTES], again[VIAL_SHA256_BYTES];
 
@@ -84,8 +80,7 @@ test_hashes(void)
 	g_assert_cmpstr(mac, ==, "5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843");
 }
 
-static void
-test_files(void)
+static void test_files(void)
 {
 	g_autofree char *dir = g_dir_make_tmp("vial-test-XXXXXX", NULL);
 	g_autofree char *nested = g_build_filename(dir, "a", "b", NULL);
@@ -123,8 +118,7 @@ test_files(void)
 	g_rmdir(dir);
 }
 
-static void
-test_arena(void)
+static void test_arena(void)
 {
 	VialArena arena;
 
@@ -147,8 +141,7 @@ typedef struct {
 	int n_worked, n_done;
 } Jobs;
 
-static void
-work(gpointer data)
+static void work(gpointer data)
 {
 	Jobs *jobs = data;
 
@@ -156,8 +149,7 @@ work(gpointer data)
 	g_atomic_int_inc(&jobs->n_worked);
 }
 
-static void
-done(gpointer data)
+static void done(gpointer data)
 {
 	Jobs *jobs = data;
 
@@ -166,8 +158,7 @@ done(gpointer data)
 		g_main_loop_quit(jobs->loop);
 }
 
-static void
-test_workers(void)
+static void test_workers(void)
 {
 	Jobs jobs = { .main_thread = g_thread_self(), .loop = g_main_loop_new(NULL, FALSE) };
 
@@ -181,8 +172,77 @@ test_workers(void)
 	g_main_loop_unref(jobs.loop);
 }
 
-int
-main(int argc, char **argv)
+/* Jobs that wait in one lane hold up nobody in another; the network's lane keeps its order. */
+
+typedef struct {
+	GMutex lock;
+	GCond opened;
+	gboolean is_open;
+	guint order[50];
+	guint n_ordered;
+	gboolean has_booted;
+} Lanes;
+
+typedef struct {
+	Lanes *lanes;
+	guint number;
+} Numbered;
+
+static void wait_for_others(gpointer data)
+{
+	Lanes *lanes = data;
+
+	g_mutex_lock(&lanes->lock);
+	while (!lanes->is_open)
+		g_cond_wait(&lanes->opened, &lanes->lock);
+	g_mutex_unlock(&lanes->lock);
+}
+
+static void take_number(gpointer data)
+{
+	Numbered *job = data;
+
+	job->lanes->order[job->lanes->n_ordered++] = job->number;
+}
+
+static void boot(gpointer data)
+{
+}
+
+static void on_boot(gpointer data)
+{
+	Lanes *lanes = data;
+
+	lanes->has_booted = TRUE;
+	g_mutex_lock(&lanes->lock);
+	lanes->is_open = TRUE;
+	g_cond_broadcast(&lanes->opened);
+	g_mutex_unlock(&lanes->lock);
+}
+
+static void test_lanes(void)
+{
+	Lanes lanes = { 0 };
+
+	for (int i = 0; i < 100; i++) {
+		vial_worker_run_in(VIAL_LANE_WAIT, wait_for_others, NULL, &lanes);
+		vial_worker_run(wait_for_others, NULL, &lanes);
+	}
+	for (guint i = 0; i < G_N_ELEMENTS(lanes.order); i++) {
+		Numbered *job = g_new(Numbered, 1);
+
+		*job = (Numbered){ &lanes, i };
+		vial_worker_run_in(VIAL_LANE_NET, take_number, g_free, job);
+	}
+	vial_worker_run_in(VIAL_LANE_BOOT, boot, on_boot, &lanes);
+	vial_worker_shutdown(); /* would give up on them after a while, had the boot waited for their end */
+	g_assert_true(lanes.has_booted);
+	g_assert_cmpuint(lanes.n_ordered, ==, G_N_ELEMENTS(lanes.order));
+	for (guint i = 0; i < lanes.n_ordered; i++)
+		g_assert_cmpuint(lanes.order[i], ==, i);
+}
+
+int main(int argc, char **argv)
 {
 	g_test_init(&argc, &argv, NULL);
 	g_test_add_func("/util/error-meanings", test_error_meanings);
@@ -192,5 +252,6 @@ main(int argc, char **argv)
 	g_test_add_func("/util/files", test_files);
 	g_test_add_func("/util/arena", test_arena);
 	g_test_add_func("/util/workers", test_workers);
+	g_test_add_func("/util/lanes", test_lanes);
 	return g_test_run();
 }

@@ -1,8 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "util/worker.h"
 
-/* Enough that one slow disk operation does not hold up the others; more only adds contention for the same disk. */
-#define WORKER_THREADS 4
+/*
+ * Enough that one slow job does not hold up its like; more only adds contention for the same disk. Those who wait for others take no processor, so
+ * there may be more of them.
+ */
+static const int lane_threads[VIAL_LANE_COUNT] = {
+	[VIAL_LANE_BULK] = 4, [VIAL_LANE_BOOT] = 4, [VIAL_LANE_WAIT] = 8, [VIAL_LANE_LIMIT] = 2, [VIAL_LANE_NET] = 1,
+};
 
 typedef struct {
 	VialWorkFunc work;
@@ -13,12 +18,11 @@ typedef struct {
 /* At exit: jobs may submit jobs, and one that never ends must not keep the daemon. */
 #define SETTLE_MS 10000
 
-static GThreadPool *pool;
-static GMutex pool_lock;
+static GThreadPool *lanes[VIAL_LANE_COUNT];
+static GMutex lanes_lock;
 static gint outstanding; /* submitted, and its `done` not yet over */
 
-static gboolean
-run_on_main(gpointer pointer)
+static gboolean run_on_main(gpointer pointer)
 {
 	Job *job = pointer;
 
@@ -29,8 +33,7 @@ run_on_main(gpointer pointer)
 }
 
 /* Not g_main_context_invoke(): while nobody runs the loop yet, that would run `done` on the calling thread. */
-static void
-post_to_main(Job *job)
+static void post_to_main(Job *job)
 {
 	GSource *source = g_idle_source_new();
 
@@ -40,8 +43,7 @@ post_to_main(Job *job)
 	g_source_unref(source);
 }
 
-static void
-run_on_worker(gpointer pointer, gpointer unused)
+static void run_on_worker(gpointer pointer, gpointer unused)
 {
 	Job *job = pointer;
 
@@ -54,23 +56,26 @@ run_on_worker(gpointer pointer, gpointer unused)
 	g_atomic_int_dec_and_test(&outstanding);
 }
 
-void
-vial_worker_run(VialWorkFunc work, VialWorkFunc done, gpointer data)
+void vial_worker_run_in(VialLane lane, VialWorkFunc work, VialWorkFunc done, gpointer data)
 {
 	Job *job = g_new(Job, 1);
 
 	*job = (Job){ .work = work, .done = done, .data = data };
 	g_atomic_int_inc(&outstanding);
-	g_mutex_lock(&pool_lock);
-	if (!pool)
-		pool = g_thread_pool_new(run_on_worker, NULL, WORKER_THREADS, FALSE, NULL);
+	g_mutex_lock(&lanes_lock);
+	if (!lanes[lane])
+		lanes[lane] = g_thread_pool_new(run_on_worker, NULL, lane_threads[lane], FALSE, NULL);
 	/* A thread that could not be started leaves the job in the queue for the others; GLib reports it, nothing is lost. */
-	g_thread_pool_push(pool, job, NULL);
-	g_mutex_unlock(&pool_lock);
+	g_thread_pool_push(lanes[lane], job, NULL);
+	g_mutex_unlock(&lanes_lock);
 }
 
-void
-vial_main_loop_call(VialWorkFunc func, gpointer data)
+void vial_worker_run(VialWorkFunc work, VialWorkFunc done, gpointer data)
+{
+	vial_worker_run_in(VIAL_LANE_BULK, work, done, data);
+}
+
+void vial_main_loop_call(VialWorkFunc func, gpointer data)
 {
 	Job *job = g_new(Job, 1);
 
@@ -78,8 +83,7 @@ vial_main_loop_call(VialWorkFunc func, gpointer data)
 	post_to_main(job);
 }
 
-void
-vial_worker_settle(void)
+void vial_worker_settle(void)
 {
 	gint64 end_us = g_get_monotonic_time() + SETTLE_MS * 1000;
 
@@ -88,13 +92,16 @@ vial_worker_settle(void)
 			g_usleep(1000);
 }
 
-void
-vial_worker_shutdown(void)
+void vial_worker_shutdown(void)
 {
 	vial_worker_settle();
-	g_mutex_lock(&pool_lock);
-	GThreadPool *old = g_steal_pointer(&pool);
-	g_mutex_unlock(&pool_lock);
-	if (old)
-		g_thread_pool_free(old, FALSE, TRUE);
+	for (int lane = 0; lane < VIAL_LANE_COUNT; lane++) {
+		GThreadPool *old;
+
+		g_mutex_lock(&lanes_lock);
+		old = g_steal_pointer(&lanes[lane]);
+		g_mutex_unlock(&lanes_lock);
+		if (old)
+			g_thread_pool_free(old, FALSE, TRUE);
+	}
 }

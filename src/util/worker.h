@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Blocking work (disk, child processes, hashing) off the main loop: `work` runs on a small pool of threads, then `done`
- * runs on the main loop with the same data. Submit from any thread.
+ * Blocking work (disk, child processes, hashing) off the main loop: `work` runs on a thread of its lane, then `done` runs on the main loop with the
+ * same data. Submit from any thread.
+ *
+ * A lane is a small pool of threads of its own, so that what may take long never stands in front of what somebody waits for: ten sweeps that wait for
+ * their processes to die hold up no boot, and a boot that reads a large image holds up no network policy.
  */
 #pragma once
 
@@ -9,7 +12,18 @@
 
 typedef void (*VialWorkFunc)(gpointer data);
 
-/* `done` may be NULL. */
+typedef enum {
+	VIAL_LANE_BULK,  /* as long as the disk takes: sealing, pruning, removing trees */
+	VIAL_LANE_BOOT,  /* what a client who wants a sandbox waits for: folders, groups, the check of an image */
+	VIAL_LANE_WAIT,  /* waits for others, up to ten seconds: sweeping up after a sandbox */
+	VIAL_LANE_LIMIT, /* a sandbox's limits: kernel files, which wait for the kernel's locks */
+	VIAL_LANE_NET,   /* one thread, so first in, first out: rules and connections of the network */
+	VIAL_LANE_COUNT,
+} VialLane;
+
+/* `done` may be NULL. Jobs of one lane begin in the order in which they were given; only VIAL_LANE_NET also ends them in it. */
+void vial_worker_run_in(VialLane lane, VialWorkFunc work, VialWorkFunc done, gpointer data);
+/* In VIAL_LANE_BULK. */
 void vial_worker_run(VialWorkFunc work, VialWorkFunc done, gpointer data);
 
 /* Runs `func` on the main loop soon, at the main loop's ordinary priority. From any thread. */

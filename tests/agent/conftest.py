@@ -44,6 +44,20 @@ def start(hello=None, **options):
     return sandbox
 
 
+def kernels_mount():
+    """The kernels of this tree as the guest sees them; what start() wants as extra_mounts."""
+    source = os.path.join(PROJECT, "guest", "kernels")
+    return ({"destination": "/opt/vial/kernels", "type": "bind", "source": source, "options": ["ro", "rbind"]},)
+
+
+@pytest.fixture(scope="module")
+def notebook():
+    """A sandbox in which ctx.run works, shared by the tests of one file."""
+    with start(extra_mounts=kernels_mount()) as sandbox:
+        yield sandbox
+        print(sandbox.log())
+
+
 @pytest.fixture(scope="module")
 def box():
     """Shared by the tests of one file: they leave it usable."""

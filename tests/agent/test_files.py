@@ -223,3 +223,72 @@ def test_a_watch_nobody_reads_stalls_nobody(box):
     watch.grant(8 << 20)
     watch.cancel()
     watch.collect()
+
+
+def test_a_tree_of_any_depth_is_removed(box):
+    script = "import os\nos.mkdir('chasm'); os.chdir('chasm')\nfor i in range(3000):\n    os.mkdir('level'); open('file', 'w').close(); os.chdir('level')"
+    assert box.run(argv=["python3", "-c", script]).result["exit_code"] == 0
+    box.call("fs.remove", path="chasm", recursive=True)
+    assert box.open("fs.stat", path="chasm").collect().result["code"] == "not_found"
+
+
+def test_a_wide_and_deep_tree_is_removed(box):
+    script = "import os\nfor a in range(20):\n  for b in range(20):\n    os.makedirs('wide/%d/%d/' % (a, b) + '/'.join('x' * 45))\n    open('wide/%d/%d/f' % (a, b), 'w').close()"
+    assert box.run(argv=["python3", "-c", script]).result["exit_code"] == 0
+    box.call("fs.remove", path="wide", recursive=True)
+    assert box.open("fs.stat", path="wide").collect().result["code"] == "not_found"
+
+
+def test_a_tree_that_is_moved_away_is_not_followed(box):
+    """What lies beside the place that a part of the tree was moved to stays."""
+    script = ("import os\nos.makedirs('elsewhere/kept'); os.mkdir('moving'); os.chdir('moving')\n"
+              "for i in range(1000):\n    os.mkdir('level'); [open('file%d' % n, 'w').close() for n in range(4)]; os.chdir('level')")
+    assert box.run(argv=["python3", "-c", script], timeout=120).result["exit_code"] == 0
+    stream = box.open("fs.remove", path="moving", recursive=True)
+    time.sleep(0.1)
+    box.run("mv moving/level/level/level/level/level elsewhere/part; true")
+    result = stream.collect(60).result
+    assert result["ok"] or (result["code"] in ("conflict", "not_found") and "changed" in result["error"]), result
+    assert box.call("fs.stat", path="elsewhere/kept").result["entry"]["is_dir"]
+    box.call("fs.remove", path="elsewhere", recursive=True)
+    box.open("fs.remove", path="moving", recursive=True).collect()
+
+
+def test_what_the_user_may_not_remove_is_told_by_its_true_reason(box):
+    box.run("mkdir -p mine/roots && touch mine/roots/file && chown root:root mine/roots && chmod 755 mine/roots", user="root")
+    result = box.open("fs.remove", path="mine", recursive=True).collect().result
+    assert result["code"] == "denied" and "Permission denied" in result["error"]
+    box.call("fs.remove", path="mine", recursive=True, user="root")
+
+
+def test_a_watch_that_nobody_reads_tells_that_it_lost_something(box):
+    box.run("mkdir -p seen unseen/big; cd unseen/big; seq -f '%0100g' 20000 | xargs touch")
+    stream = box.open("fs.watch", path="seen", recursive=True)
+    stream.auto_credit = False
+    assert stream.next_event()["event"] == "watching"
+    box.run("mv unseen/big seen/big")
+    time.sleep(1)
+    stream.auto_credit = True
+    stream.grant(64 << 20)
+    box.run("touch seen/last")
+    seen = []
+    while not seen or not seen[-1]["path"].endswith("/last"):
+        seen.append(stream.next_event())
+    assert "overflow" in [event["event"] for event in seen] and len(seen) < 15000
+    stream.cancel()
+    stream.collect()
+    box.run("rm -rf seen unseen")
+
+
+def test_directories_that_come_and_go_do_not_use_up_a_watch(box):
+    box.run("mkdir -p churn")
+    stream = box.open("fs.watch", path="churn", recursive=True)
+    assert stream.next_event()["event"] == "watching"
+    for _ in range(10):
+        box.run(argv=["python3", "-c", "import os\nfor i in range(500): os.mkdir(f'churn/d{i}')\nfor i in range(500): os.rmdir(f'churn/d{i}')"])
+    box.run("mkdir churn/new; sleep 0.3; touch churn/new/file")
+    while stream.next_event()["path"] != "/workspace/churn/new/file":
+        pass
+    stream.cancel()
+    stream.collect()
+    box.run("rm -rf churn")

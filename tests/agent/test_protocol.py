@@ -7,7 +7,7 @@ import time
 import pytest
 
 from conftest import AGENT, ROOTFS
-from wireclient import CLOSE, CREDIT, DATA, HELLO, INITIAL_CREDIT, OPEN, Gone, Sandbox, WireError
+from wireclient import CLOSE, CREDIT, DATA, HELLO, INITIAL_CREDIT, OPEN, STDOUT, Gone, Sandbox, WireError
 
 
 def test_open_before_hello_is_refused():
@@ -97,6 +97,18 @@ def test_an_output_flood_without_credit_stops_at_the_credit_and_stalls_nobody(bo
     flood.cancel()
     result = flood.collect().result
     assert result["ok"] and result["cancelled"]
+
+
+def test_a_slow_reader_gets_all_of_a_program_that_has_ended_meanwhile(box):
+    """What is in the pipe when the program ends is not lost because nobody could take it for a while."""
+    stream = box.open("exec", argv=["head", "-c", str(INITIAL_CREDIT + 30_000), "/dev/zero"])
+    stream.auto_credit = False
+    time.sleep(1.5)
+    received = stream.received_bytes
+    assert received == INITIAL_CREDIT
+    stream.auto_credit = True
+    stream.grant(received)
+    assert len(stream.collect().ok()._joined(STDOUT)) == INITIAL_CREDIT + 30_000
 
 
 def test_many_floods_at_once_share_the_wire(box):

@@ -147,6 +147,21 @@ class Answer:
         return self
 
 
+class Cell:
+    """A run's answer: .result is its CLOSE, .error its last error event or None."""
+
+    def __init__(self, answer):
+        self.result, self.stdout, self.stderr = answer.result, answer.stdout, answer.stderr
+        self.results = [event for event in answer.events if event.get("event") == "result"]
+        self.errors = [event for event in answer.events if event.get("event") == "error"]
+        self.error = self.errors[-1] if self.errors else None
+
+    @property
+    def text(self):
+        """text/plain of the last result."""
+        return self.results[-1]["data"].get("text/plain") if self.results else None
+
+
 class Wire:
     """The framing over a pair of descriptors."""
 
@@ -358,6 +373,21 @@ class Sandbox:
         if cmd is not None:
             fields["cmd"] = cmd
         return self.open("exec", **fields).collect(timeout).ok()
+
+    def start_cell(self, code, language="python", **fields):
+        """ctx.run; `code` as text goes with OPEN, as bytes it is streamed behind it."""
+        fields.setdefault("execution_id", uuid.uuid4().hex)
+        if "id" not in fields:
+            fields["language"] = language
+        if isinstance(code, str):
+            return self.open("ctx.run", code=code, **fields)
+        stream = self.open("ctx.run", code_bytes=len(code), **fields)
+        stream.send_data(code)
+        stream.send_eof()
+        return stream
+
+    def run_cell(self, code, language="python", timeout=120, **fields):
+        return Cell(self.start_cell(code, language, **fields).collect(timeout))
 
     def write(self, path, data, **fields):
         stream = self.open("fs.write", path=path, **fields)

@@ -132,7 +132,7 @@ def test_followed_events_carry_the_line(fresh):
     follower = Follower(fresh)
     follower.wait_for("before")
     fresh.exec("echo later")
-    follower.wait_for("later")
+    follower.wait_for("stdout later")  # the call is told of before what it prints
     data = [json.loads(line[5:]) for _, line in follower.lines if line.startswith("data:")]
     assert all({"line", "time", "stream", "text"} == set(item) for item in data)
     assert any(item["text"] == "later" and item["line"].endswith(" stdout later") for item in data)

@@ -154,7 +154,7 @@ def test_a_slow_program_slows_the_upload_down(inner, daemon):
 def test_expect_continue_is_answered_only_when_somebody_listens(sandbox, client):
     for port, expected in [(PORT, b"HTTP/1.1 100 Continue"), (9, b"HTTP/1.1 503")]:
         with socket.create_connection(client.address, timeout=20) as raw:
-            raw.sendall(f"POST {sandbox.path}/ports/{port}/echo HTTP/1.1\r\nHost: a\r\nX-API-Key: {client.key}\r\n"
+            raw.sendall(f"POST {sandbox.path}/ports/{port}/echo HTTP/1.1\r\nHost: localhost\r\nX-API-Key: {client.key}\r\n"
                         "Content-Length: 5\r\nExpect: 100-continue\r\n\r\n".encode())
             file = raw.makefile("rb")
             assert file.readline().startswith(expected)
@@ -321,7 +321,7 @@ def test_a_client_that_vanishes_in_the_middle_of_its_upload(sandbox, inner, clie
     before = daemon.open_files()
     for _ in range(20):
         with socket.create_connection(client.address, timeout=20) as raw:
-            raw.sendall(f"POST {inner.prefix}/digest HTTP/1.1\r\nHost: a\r\nX-API-Key: {client.key}\r\nContent-Length: 1000000\r\n\r\nabc".encode())
+            raw.sendall(f"POST {inner.prefix}/digest HTTP/1.1\r\nHost: localhost\r\nX-API-Key: {client.key}\r\nContent-Length: 1000000\r\n\r\nabc".encode())
     assert until(lambda: daemon.open_files() <= before)
     assert inner.ask("GET", "/echo").status == 200
 

@@ -253,6 +253,6 @@ def test_refusals_are_ordinary_errors(sandbox, client):
 
 def test_old_protocols_cannot_leave_a_terminal_behind(sandbox, client):
     with socket.create_connection(client.address, timeout=20) as raw:
-        raw.sendall(f"GET {sandbox.path}/pty HTTP/1.0\r\nHost: a\r\nX-API-Key: {client.key}\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"
+        raw.sendall(f"GET {sandbox.path}/pty HTTP/1.0\r\nHost: localhost\r\nX-API-Key: {client.key}\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"
                     "Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n".encode())
         assert b" 400 " in raw.makefile("rb").readline()

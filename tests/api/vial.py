@@ -274,8 +274,11 @@ class WebSocket:
 class Daemon:
     """viald with a data directory, run directory and port of its own."""
 
-    def __init__(self, folder, *options, env=None):
+    program = None  # None: viald, of the programs
+
+    def __init__(self, folder, *options, env=None, programs=None):
         self.folder = Path(folder)
+        self.programs = programs or build_dir()
         self.data = self.folder / "data"
         self.options = options
         self.env = {**os.environ, **(env or {})}
@@ -285,7 +288,7 @@ class Daemon:
     def start(self):
         self.log = open(self.folder / "viald.log", "ab")
         self.process = subprocess.Popen(
-            [build_dir() / "viald", "--config", "/dev/null", "--data-dir", self.data, "--run-dir", self.folder / "run", "--images-dir", images_dir(),
+            [self.program or self.programs / "viald", "--config", "/dev/null", "--data-dir", self.data, "--run-dir", self.folder / "run", "--images-dir", images_dir(),
              "--listen", f"127.0.0.1:{self._free_port()}", "--default-template", "minimal", "--pool-size", "0", *map(str, self.options)],
             stdin=subprocess.DEVNULL, stdout=self.log, stderr=self.log, env=self.env)
         self._wait_until_ready()

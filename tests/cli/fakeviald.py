@@ -68,6 +68,19 @@ def now():
     return datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
+EVIL = "\x1b]0;pwned\x07\x1b[6n\x1b]52;c;aGk=\x07\u009b6n\u009d0;pwned\u009c\x7f\x1bc"
+PLAIN = {"id", "sandbox_id", "tree_id", "parent", "chunk_base64", "created_at", "expires_at", "mode", "type", "path"}
+
+
+def tainted(value, name=""):
+    """The answer of a server all of whose words are out to drive the terminal; ids and what the CLI acts on stay."""
+    if isinstance(value, dict):
+        return {(key + EVIL if name in ("metadata", "env") else key): tainted(item, key) for key, item in value.items()}
+    if isinstance(value, list):
+        return [tainted(item, name) for item in value]
+    return value + EVIL if isinstance(value, str) and name not in PLAIN else value
+
+
 class ApiError(Exception):
     def __init__(self, code, type_, sentence):
         self.body = {"code": code, "error": sentence, "type": type_, "request_id": "req" + new_id()[:9]}
@@ -169,6 +182,7 @@ class FakeViald:
         self.root = tempfile.mkdtemp(prefix="fakeviald-")
         self.sandboxes, self.snapshots, self.requests = {}, {}, []
         self.lock = threading.Lock()
+        self.is_evil = False  # see tainted()
         fake = self
 
         class Handler(RequestHandler):
@@ -222,7 +236,9 @@ class RequestHandler(BaseHTTPRequestHandler):
     do_GET = do_PUT = do_POST = do_DELETE = do_PATCH = answer
 
     def reply(self, status, body=None, content_type="application/json"):
-        data = b"" if body is None else body if isinstance(body, bytes) else json.dumps(body).encode()
+        if self.viald.is_evil and not isinstance(body, bytes):
+            body = tainted(body)
+        data = b"" if body is None else body if isinstance(body, bytes) else json.dumps(body, ensure_ascii=False).encode()
         self.send_response(status)
         if status != 204:
             self.send_header("Content-Type", content_type)
@@ -266,6 +282,8 @@ class RequestHandler(BaseHTTPRequestHandler):
         self.wfile.write(b": hello\n\n")
 
     def sse(self, event, data):
+        if self.viald.is_evil:
+            data = tainted(data)
         self.wfile.write(f"event: {event}\ndata: {json.dumps(data)}\n\n".encode())
         self.wfile.flush()
 
@@ -393,6 +411,11 @@ class RequestHandler(BaseHTTPRequestHandler):
             case ("PUT", "network"):
                 sandbox.info["network"] = self.json()
                 self.reply(200, sandbox.info["network"])
+            case ("POST", "network", "check"):
+                self.reply(200, {"verdict": "deny", "rule": "baseline", "reason": "no rule allows it"})
+            case ("GET", "network", "events"):
+                self.reply(200, {"events": [{"time": now(), "verdict": "deny", "kind": "dns", "name": "example.com", "address": None, "port": 53,
+                                             "rule": "baseline"}]})
             case ("GET", "ports"):
                 self.reply(200, {"ports": [{"port": 8000, "address": "0.0.0.0"}]})
             case ("GET", "logs"):

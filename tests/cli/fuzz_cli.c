@@ -18,8 +18,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size);
 
-static gboolean
-on_event(const char *event, const char *data, gsize size, gpointer user, GError **error)
+static gboolean on_event(const char *event, const char *data, gsize size, gpointer user, GError **error)
 {
 	g_string_append_printf(user, "%s %" G_GSIZE_FORMAT ";", event, size);
 	g_string_append_len(user, data, (gssize)size);
@@ -27,8 +26,7 @@ on_event(const char *event, const char *data, gsize size, gpointer user, GError 
 	return TRUE;
 }
 
-static void
-feed(const char *bytes, gsize size, gsize step, GString *events, GString *clean)
+static void feed(const char *bytes, gsize size, gsize step, GString *events, GString *clean)
 {
 	VialSanitizer sanitizer = { 0 };
 	g_autoptr(VialSse) sse = vial_sse_new(on_event, events);
@@ -41,8 +39,7 @@ feed(const char *bytes, gsize size, gsize step, GString *events, GString *clean)
 }
 
 /* Only text, newline, tab, return, backspace, and ESC [ digits m. */
-static void
-check_harmless(const GString *clean)
+static void check_harmless(const GString *clean)
 {
 	assert(g_utf8_validate_len(clean->str, clean->len, NULL));
 	for (const char *at = clean->str; *at; at = g_utf8_next_char(at)) {
@@ -56,8 +53,7 @@ check_harmless(const GString *clean)
 	}
 }
 
-int
-LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
+int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
 {
 	static const gsize steps[] = { 1, 3, 7 };
 	g_autoptr(GString) events = g_string_new(NULL), clean = g_string_new(NULL);

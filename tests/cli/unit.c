@@ -17,21 +17,16 @@ static char *text, *secret;
 static gint64 number, seconds, mib;
 static GPtrArray *list;
 static const VialOption options[] = {
-	{ 'f', "flag", VIAL_OPTION_FLAG, &flag, NULL, "", NULL },
-	{ 'o', "other", VIAL_OPTION_FLAG, &other, NULL, "", NULL },
-	{ 't', "text", VIAL_OPTION_STRING, &text, "T", "", NULL },
-	{ 0, "secret", VIAL_OPTION_SECRET, &secret, "S", "", NULL },
-	{ 'n', "number", VIAL_OPTION_INT, &number, "N", "", NULL },
-	{ 0, "time", VIAL_OPTION_DURATION, &seconds, "T", "", NULL },
-	{ 0, "memory", VIAL_OPTION_MEMORY, &mib, "M", "", NULL },
-	{ 'l', "list", VIAL_OPTION_LIST, &list, "L", "", NULL },
+	{ 'f', "flag", VIAL_OPTION_FLAG, &flag, NULL, "", NULL },   { 'o', "other", VIAL_OPTION_FLAG, &other, NULL, "", NULL },
+	{ 't', "text", VIAL_OPTION_STRING, &text, "T", "", NULL },  { 0, "secret", VIAL_OPTION_SECRET, &secret, "S", "", NULL },
+	{ 'n', "number", VIAL_OPTION_INT, &number, "N", "", NULL }, { 0, "time", VIAL_OPTION_DURATION, &seconds, "T", "", NULL },
+	{ 0, "memory", VIAL_OPTION_MEMORY, &mib, "M", "", NULL },   { 'l', "list", VIAL_OPTION_LIST, &list, "L", "", NULL },
 	{ 0, NULL, VIAL_OPTION_FLAG, NULL, NULL, NULL, NULL },
 };
 static const VialOption *const tables[] = { options, NULL };
 
 /* Parses "a b c"; the positionals, joined by '|', or the error's text. Free it. */
-static char *
-parse(const char *line, int verbatim_after)
+static char *parse(const char *line, int verbatim_after)
 {
 	flag = other = FALSE;
 	number = seconds = mib = 0;
@@ -47,14 +42,15 @@ parse(const char *line, int verbatim_after)
 	return g_strjoinv("|", (char **)positionals->pdata);
 }
 
-#define ASSERT_PARSES(line, verbatim_after, expected) \
-	G_STMT_START { \
+#define ASSERT_PARSES(line, verbatim_after, expected)               \
+	G_STMT_START                                                \
+	{                                                           \
 		g_autofree char *got = parse(line, verbatim_after); \
-		g_assert_cmpstr(got, ==, expected); \
-	} G_STMT_END
+		g_assert_cmpstr(got, ==, expected);                 \
+	}                                                           \
+	G_STMT_END
 
-static void
-test_options(void)
+static void test_options(void)
 {
 	ASSERT_PARSES("a -fo b --text=x=y - c", 0, "a|b|-|c");
 	g_assert_true(flag && other);
@@ -75,12 +71,10 @@ test_options(void)
 	ASSERT_PARSES("--zzzzzzzz", 0, "there is no option --zzzzzzzz");
 	ASSERT_PARSES("-z", 0, "there is no option -z");
 	ASSERT_PARSES("-n x", 0, "--number wants a whole number, not \"x\"");
-	ASSERT_PARSES("--time 99999999999999999d", 0,
-	              "--time wants a duration such as 90s, 15m, 2h or 1d, not \"99999999999999999d\"");
+	ASSERT_PARSES("--time 99999999999999999d", 0, "--time wants a duration such as 90s, 15m, 2h or 1d, not \"99999999999999999d\"");
 }
 
-static void
-test_secret_is_blotted_out(void)
+static void test_secret_is_blotted_out(void)
 {
 	char word[] = "--secret=hush", *words[] = { word, NULL };
 	g_autoptr(GPtrArray) positionals = g_ptr_array_new();
@@ -89,8 +83,7 @@ test_secret_is_blotted_out(void)
 	g_assert_cmpstr(word, ==, "--secret=****");
 }
 
-static void
-test_nearest(void)
+static void test_nearest(void)
 {
 	static const char *const names[] = { "create", "ls", "exec", "rm", "snapshot", "snapshots", NULL };
 	g_assert_cmpstr(vial_options_nearest("exce", names), ==, "exec");
@@ -102,8 +95,7 @@ test_nearest(void)
 
 /* --- server-sent events --- */
 
-static gboolean
-on_event(const char *event, const char *data, gsize size, gpointer user, GError **error)
+static gboolean on_event(const char *event, const char *data, gsize size, gpointer user, GError **error)
 {
 	g_string_append_printf(user, "%s=%s;", event, data);
 	g_assert_cmpint(strlen(data), ==, size);
@@ -111,8 +103,7 @@ on_event(const char *event, const char *data, gsize size, gpointer user, GError 
 }
 
 /* The events of `bytes`, fed in pieces of every size: where the network cuts must not matter. */
-static void
-assert_events(const char *bytes, const char *expected)
+static void assert_events(const char *bytes, const char *expected)
 {
 	for (gsize step = 1; step <= strlen(bytes); step++) {
 		g_autoptr(GString) seen = g_string_new(NULL);
@@ -123,8 +114,7 @@ assert_events(const char *bytes, const char *expected)
 	}
 }
 
-static void
-test_events(void)
+static void test_events(void)
 {
 	assert_events("event: stdout\ndata: {\"chunk\":\"a\"}\n\n", "stdout={\"chunk\":\"a\"};");
 	assert_events("event: a\r\ndata: 1\r\n\r\nevent: b\rdata: 2\r\r", "a=1;b=2;");
@@ -134,8 +124,7 @@ test_events(void)
 	assert_events("data: never sent\n", "");
 }
 
-static void
-test_events_have_limits(void)
+static void test_events_have_limits(void)
 {
 	g_autoptr(GString) seen = g_string_new(NULL);
 	g_autoptr(VialSse) sse = vial_sse_new(on_event, seen);
@@ -150,8 +139,7 @@ test_events_have_limits(void)
 
 /* --- the terminal filter --- */
 
-static void
-assert_cleaned(const char *bytes, gsize size, const char *expected)
+static void assert_cleaned(const char *bytes, gsize size, const char *expected)
 {
 	for (gsize step = 1; step <= size; step++) {
 		VialSanitizer sanitizer = { 0 };
@@ -164,8 +152,7 @@ assert_cleaned(const char *bytes, gsize size, const char *expected)
 }
 #define ASSERT_CLEANED(bytes, expected) assert_cleaned(bytes, sizeof(bytes) - 1, expected)
 
-static void
-test_sanitize(void)
+static void test_sanitize(void)
 {
 	ASSERT_CLEANED("plain\ttext\r\n\b", "plain\ttext\r\n\b");
 	ASSERT_CLEANED("ünï ☃ 日本 𝄞 \xc2\xa0", "ünï ☃ 日本 𝄞 \xc2\xa0");
@@ -176,22 +163,31 @@ test_sanitize(void)
 	ASSERT_CLEANED("\033[8mhidden\033[1;8mtoo\033[08mtoo", "hiddentootoo");
 	ASSERT_CLEANED("a\033[2J\033[H\033[6n\033[?1049h\033[>cb", "ab");
 	ASSERT_CLEANED("a\033]0;title\007b\033]8;;http://x\033\\c", "abc");
-	ASSERT_CLEANED("a\033]52;c;aGk=\xc2\x9c" "b\007c", "abc"); /* 0x9c ends a string; BEL alone is dropped */
+	ASSERT_CLEANED("a\033]52;c;aGk=\xc2\x9c"
+	               "b\007c",
+	               "abc"); /* 0x9c ends a string; BEL alone is dropped */
 	ASSERT_CLEANED("a\033P1$r\033\\b\033_x\033\\c\033^y\033\\d\033Xz\033\\e", "abcde");
 	ASSERT_CLEANED("\033]0;x\033[31mred\033[0m", "\033[31mred\033[0m");
-	ASSERT_CLEANED("a\xc2\x9b" "2Jb\xc2\x9d" "0;x\007c", "abc"); /* 8-bit controls as UTF-8 */
-	ASSERT_CLEANED("a\x9b" "2Jb", "ab");                       /* and bare */
+	ASSERT_CLEANED("a\xc2\x9b"
+	               "2Jb\xc2\x9d"
+	               "0;x\007c",
+	               "abc"); /* 8-bit controls as UTF-8 */
+	ASSERT_CLEANED("a\x9b"
+	               "2Jb",
+	               "ab"); /* and bare */
 	ASSERT_CLEANED("a\000\001\007\013\014\016\177b", "ab");
 	ASSERT_CLEANED("a\xff\xfe", "a\xef\xbf\xbd\xef\xbf\xbd");
-	ASSERT_CLEANED("a\xe0\x82\x9b" "2J\xc0\x9b\xe2\x98", "a\xef\xbf\xbd" "2J\xef\xbf\xbd\xef\xbf\xbd"); /* overlong, cut */
+	ASSERT_CLEANED("a\xe0\x82\x9b"
+	               "2J\xc0\x9b\xe2\x98",
+	               "a\xef\xbf\xbd"
+	               "2J\xef\xbf\xbd\xef\xbf\xbd"); /* overlong, cut */
 	ASSERT_CLEANED("a\033(0b\033#8c\033cd", "abcd");
 	ASSERT_CLEANED("unfinished\033[31", "unfinished");
 	ASSERT_CLEANED("line\033[31\nnext", "line\nnext");
 	ASSERT_CLEANED("\033[31m\033\033[0mx", "\033[31m\033[0mx");
 }
 
-static void
-test_sanitize_drops_endless_sequences(void)
+static void test_sanitize_drops_endless_sequences(void)
 {
 	VialSanitizer sanitizer = { 0 };
 	g_autoptr(GString) out = g_string_new(NULL);
@@ -202,8 +198,7 @@ test_sanitize_drops_endless_sequences(void)
 	g_assert_cmpstr(out->str, ==, "x");
 }
 
-static void
-test_sanitize_line(void)
+static void test_sanitize_line(void)
 {
 	g_autofree char *line = vial_sanitize_line("a\nb\033[31mc\tü\xff");
 	g_assert_cmpstr(line, ==, "a bc ü\xef\xbf\xbd");
@@ -211,8 +206,7 @@ test_sanitize_line(void)
 
 /* --- tables --- */
 
-static void
-test_table(void)
+static void test_table(void)
 {
 	g_autoptr(VialTable) table = vial_table_new("NAME >SIZE NOTE");
 	vial_table_add(table, "日本");
@@ -232,8 +226,7 @@ test_table(void)
 
 /* --- is the code complete? --- */
 
-static void
-test_completeness(void)
+static void test_completeness(void)
 {
 	static const struct {
 		const char *language, *code;
@@ -312,8 +305,7 @@ test_completeness(void)
 			g_error("%s: \"%s\" should be %scomplete", cases[i].language, cases[i].code, cases[i].is_complete ? "" : "in");
 }
 
-static void
-test_indent(void)
+static void test_indent(void)
 {
 	static const char *const cases[][2] = {
 		{ "def f():", "    " }, { "def f():\n    if x:", "        " }, { "def f():\n    x", "    " }, { "x = 1", "" }, { "'''a:", "" },
@@ -324,8 +316,7 @@ test_indent(void)
 	}
 }
 
-static void
-test_safe_names(void)
+static void test_safe_names(void)
 {
 	static const char *const bad[] = { "", ".", "..", "a/b", "/", "../x" };
 	for (gsize i = 0; i < G_N_ELEMENTS(bad); i++)
@@ -334,8 +325,7 @@ test_safe_names(void)
 	g_assert_true(vial_transfer_is_safe_name("...") && vial_transfer_is_safe_name("-rf"));
 }
 
-int
-main(int argc, char **argv)
+int main(int argc, char **argv)
 {
 	g_test_init(&argc, &argv, NULL);
 	g_test_add_func("/options/parse", test_options);

@@ -1,10 +1,11 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Builds a libFuzzer program of the daemon's side: build_daemon_target.sh json|http|reply OUTPUT. Needs clang. Then, for a minute:
+# Builds a libFuzzer program of the daemon's side: build_daemon_target.sh json|http|reply|channel OUTPUT. Needs clang. Then, for a minute:
 #   ./OUTPUT -max_total_time=60 -max_len=4096 tests/fuzz/corpus/json
 set -eu
 root=$(cd "$(dirname "$0")/../.." && pwd)
-sources="$(find "$root"/src/util "$root"/src/http "$root"/src/auth "$root"/src/store -name '*.c' ! -name '*_test.c') $root/src/api/proxy_reader.c"
+sources="$(find "$root"/src/util "$root"/src/http "$root"/src/auth "$root"/src/store -name '*.c' ! -name '*_test.c') $(find "$root"/src -name proxy_reader.c)
+ $root/src/engine/channel.c $root/src/engine/stream.c $root/src/engine/message.c $root/wire/wire.c"
 # shellcheck disable=SC2046,SC2086 # lists of words
 exec clang -g -O1 -std=gnu17 -D_GNU_SOURCE -fsanitize=fuzzer,address,undefined -I"$root" -I"$root"/src \
 	"$root/tests/fuzz/fuzz_$1.c" $sources -o "$2" \

@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Fuzz target: the agent's side of the wire. The input is a sequence of frames as the host would send them; they go through the real dispatch, HELLO, the op
- * table and every handler's reading of its request. What the agent answers must be well-formed frames within the credit it was given.
+ * Fuzz target: the agent's two strangers. An input that begins with "PIPE" is what a kernel writes to its message pipe, in pieces of the length that
+ * its fifth byte says; what is decoded of it must keep the limits of kernelmsg.h and bundle.h. Any other input is the host's:
+ *
+ * The agent's side of the wire. The input is a sequence of frames as the host would send them; they go through the real dispatch, HELLO,
+ * the op table and every handler's reading of its request. What the agent answers must be well-formed frames within the credit it was given.
  *
  * The handlers must not touch the machine that the fuzzer runs on, so what would is replaced at link time (see meson.build): acting as a
  * user fails, which ends every file operation before its first system call; connections are refused; identity and clock stay.
@@ -18,11 +21,14 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "agent/bundle.h"
 #include "agent/connection.h"
 #include "agent/hello.h"
 #include "agent/identity.h"
+#include "agent/kernelpipe.h"
 #include "agent/loop.h"
 #include "agent/streams.h"
+#include "agent/text.h"
 #include "agent/users.h"
 #include "wire/wire.h"
 
@@ -90,9 +96,9 @@ static void say_hello(void)
 	memset(entropy, 'a', 128);
 	entropy[128] = '\0';
 	frame.length = (uint32_t)snprintf(text, sizeof(text),
-					  "{\"version\":1,\"generation\":\"fuzz\",\"sandbox_id\":\"s\",\"hostname\":\"h\",\"wall_clock_ns\":"
-					  "\"%lld%09ld\",\"entropy\":\"%s\"}",
-					  (long long)now.tv_sec, now.tv_nsec, entropy);
+	                                  "{\"version\":1,\"generation\":\"fuzz\",\"sandbox_id\":\"s\",\"hostname\":\"h\",\"wall_clock_ns\":"
+	                                  "\"%lld%09ld\",\"entropy\":\"%s\"}",
+	                                  (long long)now.tv_sec, now.tv_nsec, entropy);
 	vial_connection_dispatch(&frame);
 	assert(vial_hello_is_confirmed());
 }
@@ -124,8 +130,69 @@ static void drain(void)
 	vial_wire_reader_clear(&reader);
 }
 
+static unsigned depth_of(json_t *value)
+{
+	unsigned deepest = 0;
+	const char *key;
+	json_t *item;
+	size_t i;
+
+	json_array_foreach (value, i, item)
+		deepest = depth_of(item) > deepest ? depth_of(item) : deepest;
+	json_object_foreach (value, key, item)
+		deepest = depth_of(item) > deepest ? depth_of(item) : deepest;
+	return json_is_array(value) || json_is_object(value) ? deepest + 1 : 0;
+}
+
+static void check_message(const struct vial_message *message)
+{
+	json_t *data = json_object_get(message->json, "data"), *bundle, *value;
+	const char *mime;
+	bool is_cut;
+
+	assert((message->type == VIAL_MESSAGE_REFUSED) == (message->problem != NULL));
+	assert(depth_of(message->json) <= VIAL_MESSAGE_MAX_DEPTH);
+	if (message->type == VIAL_MESSAGE_ERROR) {
+		assert(json_string_length(json_object_get(message->json, "name")) <= 3 * VIAL_ERROR_NAME_BYTES);
+		assert(vial_text_is_printable(json_string_value(json_object_get(message->json, "name"))));
+	}
+	if (message->type != VIAL_MESSAGE_RESULT)
+		return;
+	bundle = vial_bundle_check(data, &is_cut);
+	assert(bundle && json_object_size(bundle) <= VIAL_BUNDLE_MAX_TYPES + 1);
+	json_object_foreach (bundle, mime, value)
+		assert(vial_bundle_is_mime(mime));
+	json_decref(bundle);
+}
+
+static int read_pipe(const uint8_t *bytes, size_t size)
+{
+	struct vial_message_reader reader = { 0 };
+	struct vial_message message;
+	size_t piece = size > 0 ? (size_t)*bytes + 1 : 1;
+	int fds[2], result = 0;
+
+	assert(pipe2(fds, O_CLOEXEC) == 0);
+	for (size_t at = 1; at < size && result >= 0; at += piece) {
+		size_t part = size - at < piece ? size - at : piece;
+
+		assert(write(fds[1], bytes + at, part) == (ssize_t)part);
+		assert(vial_message_read(&reader, fds[0]) == (ssize_t)part);
+		while ((result = vial_message_next(&reader, &message)) > 0) {
+			check_message(&message);
+			vial_message_clear(&message);
+		}
+	}
+	vial_message_reader_clear(&reader);
+	close(fds[0]);
+	close(fds[1]);
+	return 0;
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
 {
+	if (size > 4 && memcmp(bytes, "PIPE", 4) == 0)
+		return read_pipe(bytes + 4, size - 4);
 	while (from_agent < 0)
 		start_agent();
 	if (!vial_hello_is_confirmed())

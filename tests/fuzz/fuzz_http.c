@@ -23,22 +23,19 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size);
 static VialServer *server;
 static char path[64];
 
-static void
-check_pair(const char *name, const char *value, gpointer data)
+static void check_pair(const char *name, const char *value, gpointer data)
 {
 	assert(g_utf8_validate(name, -1, NULL) && g_utf8_validate(value, -1, NULL));
 }
 
-static void
-on_json(VialRequest *request)
+static void on_json(VialRequest *request)
 {
 	assert(json_is_object(vial_request_json(request)));
 	vial_request_each_query(request, check_pair, NULL);
 	vial_request_reply_json(request, 200, json_incref(vial_request_json(request)));
 }
 
-static void
-on_item(VialRequest *request)
+static void on_item(VialRequest *request)
 {
 	const char *id = vial_request_param(request, "id");
 
@@ -46,42 +43,36 @@ on_item(VialRequest *request)
 	vial_request_reply_empty(request, 204);
 }
 
-static void
-on_raw(VialRequest *request)
+static void on_raw(VialRequest *request)
 {
 	assert(g_bytes_get_size(vial_request_raw_body(request)) <= 1000);
 	vial_request_reply_bytes(request, 200, "text/plain", g_bytes_ref(vial_request_raw_body(request)));
 }
 
-static gboolean
-on_data(VialRequest *request, const void *bytes, gsize size, gpointer data)
+static gboolean on_data(VialRequest *request, const void *bytes, gsize size, gpointer data)
 {
 	return TRUE;
 }
 
-static void
-on_end(VialRequest *request, gboolean is_complete, gpointer data)
+static void on_end(VialRequest *request, gboolean is_complete, gpointer data)
 {
 	if (is_complete)
 		vial_request_reply_empty(request, 204);
 }
 
-static void
-on_stream(VialRequest *request)
+static void on_stream(VialRequest *request)
 {
 	vial_request_body_read(request, on_data, on_end, NULL);
 }
 
-static void
-on_message(VialWebSocket *socket, gboolean is_text, const void *bytes, gsize size, gpointer data)
+static void on_message(VialWebSocket *socket, gboolean is_text, const void *bytes, gsize size, gpointer data)
 {
 	for (const char *at = bytes, *end = at + size; is_text && at < end; at += strnlen(at, (gsize)(end - at)) + 1)
 		assert(g_utf8_validate(at, (gssize)strnlen(at, (gsize)(end - at)), NULL)); /* NUL is allowed in between */
 	vial_websocket_send(socket, is_text, bytes, size);
 }
 
-static void
-on_websocket(VialRequest *request)
+static void on_websocket(VialRequest *request)
 {
 	static const VialWebSocketHandlers handlers = { .message = on_message };
 
@@ -97,20 +88,17 @@ static const VialRoute routes[] = {
 	{ "GET", "/w", on_websocket, VIAL_ROUTE_PUBLIC | VIAL_ROUTE_UPGRADE, 0 },
 };
 
-static VialIdentity *
-authenticate(const char *key, gpointer data)
+static VialIdentity *authenticate(const char *key, gpointer data)
 {
 	return strcmp(key, "k") == 0 ? vial_identity_new("k", "p", VIAL_ROLE_USER, "") : NULL;
 }
 
-static void
-stop(void)
+static void stop(void)
 {
 	vial_server_free(server);
 }
 
-static void
-start(void)
+static void start(void)
 {
 	static const VialRoute host_route = { "ANY", "/", on_stream, VIAL_ROUTE_STREAM_BODY | VIAL_ROUTE_ANY_METHOD, 0 };
 	g_autofree char *address = NULL;
@@ -124,8 +112,7 @@ start(void)
 	atexit(stop);
 }
 
-int
-LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
+int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
 {
 	struct sockaddr_un name = { .sun_family = AF_UNIX };
 	VialServerStats stats;

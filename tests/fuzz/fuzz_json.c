@@ -9,8 +9,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size);
 
-static gsize
-depth_of(const json_t *value)
+static gsize depth_of(const json_t *value)
 {
 	gsize deepest = 0, i;
 	json_t *child;
@@ -27,8 +26,7 @@ depth_of(const json_t *value)
 	return deepest + (json_is_object(value) || json_is_array(value));
 }
 
-static void
-read_fields(const json_t *object)
+static void read_fields(const json_t *object)
 {
 	static const char *const choices[] = { "a", "b", NULL };
 	const char *text = NULL;
@@ -51,8 +49,7 @@ read_fields(const json_t *object)
 	vial_json_get_string_array(object, "a", VIAL_JSON_NONEMPTY, 2, 2, &inner, NULL);
 }
 
-int
-LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
+int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
 {
 	g_autoptr(GError) error = NULL;
 	g_autoptr(json_t) value = vial_json_parse((const char *)bytes, size, &error);

@@ -2,8 +2,8 @@
 /*
  * A server with one route for each thing src/http can do, for the tests of src/http and for measuring it. Prints its
  * address, serves until SIGTERM. Options: --listen ADDRESS --cert FILE --key FILE --origin ORIGIN --header-timeout MS
- * --idle-timeout MS --body-timeout MS --max-connections N --data DIR --log LEVEL. The key is "secret", or with --data what
- * viald's own keys say.
+ * --idle-timeout MS --body-timeout MS --max-connections N --name HOST --data DIR --log LEVEL. The key is "secret", or with
+ * --data what viald's own keys say.
  */
 #include <glib-unix.h>
 #include <stdio.h>
@@ -26,54 +26,47 @@ static struct {
 	int websockets;
 } counters;
 
-static gint64
-query_int(VialRequest *request, const char *name, gint64 otherwise)
+static gint64 query_int(VialRequest *request, const char *name, gint64 otherwise)
 {
 	const char *text = vial_request_query(request, name);
 
 	return text ? g_ascii_strtoll(text, NULL, 10) : otherwise;
 }
 
-static void
-get_hello(VialRequest *request)
+static void get_hello(VialRequest *request)
 {
 	const VialIdentity *identity = vial_request_identity(request);
 
 	vial_request_reply_json(request, 200,
-	                        json_pack("{s:s, s:s, s:s, s:i, s:i}", "id", "abcdefghijklmnopqrst", "status", "running",
-	                                  "project", identity->project, "cpu", 2, "memory_mb", 2048));
+	                        json_pack("{s:s, s:s, s:s, s:i, s:i}", "id", "abcdefghijklmnopqrst", "status", "running", "project",
+	                                  identity->project, "cpu", 2, "memory_mb", 2048));
 }
 
-static void
-get_healthz(VialRequest *request)
+static void get_healthz(VialRequest *request)
 {
 	vial_request_reply_json(request, 200, json_pack("{s:s}", "status", "ok"));
 }
 
-static void
-get_counters(VialRequest *request)
+static void get_counters(VialRequest *request)
 {
 	VialServer **server = vial_request_app(request);
 	VialServerStats stats;
 
 	vial_server_stats(*server, &stats);
 	vial_request_reply_json(request, 200,
-	                        json_pack("{s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i}", "waiting", counters.waiting, "gone",
-	                                  counters.gone, "broken_uploads", counters.broken_uploads, "complete_uploads",
-	                                  counters.complete_uploads, "streams", counters.streams, "websockets",
-	                                  counters.websockets, "connections", (int)stats.connections, "requests",
+	                        json_pack("{s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i}", "waiting", counters.waiting, "gone", counters.gone,
+	                                  "broken_uploads", counters.broken_uploads, "complete_uploads", counters.complete_uploads, "streams",
+	                                  counters.streams, "websockets", counters.websockets, "connections", (int)stats.connections, "requests",
 	                                  (int)stats.requests, "upgraded", (int)stats.upgraded));
 }
 
-static void
-post_echo(VialRequest *request)
+static void post_echo(VialRequest *request)
 {
 	vial_request_reply_json(request, 200, json_incref(vial_request_json(request)));
 }
 
 /* One field of each type, as handlers read them. */
-static void
-post_typed(VialRequest *request)
+static void post_typed(VialRequest *request)
 {
 	static const char *const colours[] = { "red", "green", NULL };
 	json_t *body = vial_request_json(request), *env = NULL, *argv = NULL;
@@ -84,32 +77,27 @@ post_typed(VialRequest *request)
 	GError *error = NULL;
 
 	if (vial_json_get_string(body, "name", VIAL_JSON_REQUIRED | VIAL_JSON_NONEMPTY, 16, &name, &error) &&
-	    vial_json_get_int(body, "count", 0, 1, 100, &count, &error) &&
-	    vial_json_get_bool(body, "flag", 0, &flag, &error) &&
-	    vial_json_get_choice(body, "colour", 0, colours, &colour, &error) &&
-	    vial_json_get_string_map(body, "env", 0, 4, 16, 16, &env, &error) &&
+	    vial_json_get_int(body, "count", 0, 1, 100, &count, &error) && vial_json_get_bool(body, "flag", 0, &flag, &error) &&
+	    vial_json_get_choice(body, "colour", 0, colours, &colour, &error) && vial_json_get_string_map(body, "env", 0, 4, 16, 16, &env, &error) &&
 	    vial_json_get_string_array(body, "argv", 0, 4, 16, &argv, &error))
-		vial_request_reply_json(request, 200,
-		                        json_pack("{s:s, s:I, s:b, s:s}", "name", name, "count", (json_int_t)count, "flag", flag,
-		                                  "colour", colours[colour]));
+		vial_request_reply_json(
+			request, 200,
+			json_pack("{s:s, s:I, s:b, s:s}", "name", name, "count", (json_int_t)count, "flag", flag, "colour", colours[colour]));
 	else
 		vial_request_reply_error(request, error);
 }
 
-static void
-post_raw(VialRequest *request)
+static void post_raw(VialRequest *request)
 {
 	vial_request_reply_bytes(request, 200, "application/octet-stream", g_bytes_ref(vial_request_raw_body(request)));
 }
 
-static void
-each_pair(const char *name, const char *value, gpointer data)
+static void each_pair(const char *name, const char *value, gpointer data)
 {
 	json_object_set_new(data, name, json_string(value));
 }
 
-static void
-get_params(VialRequest *request)
+static void get_params(VialRequest *request)
 {
 	json_t *query = json_object();
 
@@ -126,8 +114,7 @@ typedef struct {
 	guint timer;
 } Wait;
 
-static gboolean
-answer_late(gpointer data)
+static gboolean answer_late(gpointer data)
 {
 	g_autofree Wait *wait = data;
 
@@ -137,8 +124,7 @@ answer_late(gpointer data)
 	return G_SOURCE_REMOVE;
 }
 
-static void
-forget_wait(VialRequest *request, gpointer data)
+static void forget_wait(VialRequest *request, gpointer data)
 {
 	g_autofree Wait *wait = data;
 
@@ -148,8 +134,7 @@ forget_wait(VialRequest *request, gpointer data)
 	vial_request_unref(request);
 }
 
-static void
-post_wait(VialRequest *request)
+static void post_wait(VialRequest *request)
 {
 	Wait *wait = g_new0(Wait, 1);
 
@@ -168,8 +153,7 @@ typedef struct {
 	gboolean is_broken;
 } Download;
 
-static void
-end_download(Download *download)
+static void end_download(Download *download)
 {
 	counters.streams--;
 	if (download->is_broken)
@@ -180,15 +164,13 @@ end_download(Download *download)
 	g_free(download);
 }
 
-static gboolean
-end_late(gpointer data)
+static gboolean end_late(gpointer data)
 {
 	end_download(data);
 	return G_SOURCE_REMOVE;
 }
 
-static void
-produce(VialRequest *request, gpointer data)
+static void produce(VialRequest *request, gpointer data)
 {
 	Download *download = data;
 	static GBytes *block;
@@ -207,8 +189,7 @@ produce(VialRequest *request, gpointer data)
 		end_download(download);
 }
 
-static void
-stop_producing(VialRequest *request, gpointer data)
+static void stop_producing(VialRequest *request, gpointer data)
 {
 	counters.streams--;
 	counters.gone++;
@@ -216,8 +197,7 @@ stop_producing(VialRequest *request, gpointer data)
 	g_free(data);
 }
 
-static void
-get_download(VialRequest *request)
+static void get_download(VialRequest *request)
 {
 	Download *download = g_new0(Download, 1);
 	gint64 size = query_int(request, "size", 1000);
@@ -228,8 +208,7 @@ get_download(VialRequest *request)
 	download->is_broken = query_int(request, "break", 0) != 0;
 	download->left = download->is_broken ? size / 2 : size;
 	vial_request_on_gone(request, stop_producing, download);
-	vial_request_stream_begin(request, 200, "application/octet-stream", query_int(request, "chunked", 0) ? -1 : size,
-	                          produce, download);
+	vial_request_stream_begin(request, 200, "application/octet-stream", query_int(request, "chunked", 0) ? -1 : size, produce, download);
 	produce(request, download);
 }
 
@@ -239,8 +218,7 @@ typedef struct {
 	gint64 left;
 } Events;
 
-static gboolean
-send_event(gpointer data)
+static gboolean send_event(gpointer data)
 {
 	Events *events = data;
 
@@ -254,8 +232,7 @@ send_event(gpointer data)
 	return G_SOURCE_REMOVE;
 }
 
-static void
-forget_events(VialRequest *request, gpointer data)
+static void forget_events(VialRequest *request, gpointer data)
 {
 	g_autofree Events *events = data;
 
@@ -265,8 +242,7 @@ forget_events(VialRequest *request, gpointer data)
 	vial_request_unref(request);
 }
 
-static void
-post_events(VialRequest *request)
+static void post_events(VialRequest *request)
 {
 	Events *events = g_new0(Events, 1);
 
@@ -287,8 +263,7 @@ typedef struct {
 	VialRequest *request;
 } Upload;
 
-static gboolean
-resume_upload(gpointer data)
+static gboolean resume_upload(gpointer data)
 {
 	VialRequest *request = data;
 
@@ -297,8 +272,7 @@ resume_upload(gpointer data)
 	return G_SOURCE_REMOVE;
 }
 
-static gboolean
-take_upload(VialRequest *request, const void *bytes, gsize size, gpointer data)
+static gboolean take_upload(VialRequest *request, const void *bytes, gsize size, gpointer data)
 {
 	Upload *upload = data;
 
@@ -315,8 +289,7 @@ take_upload(VialRequest *request, const void *bytes, gsize size, gpointer data)
 	return TRUE;
 }
 
-static void
-end_upload(VialRequest *request, gboolean is_complete, gpointer data)
+static void end_upload(VialRequest *request, gboolean is_complete, gpointer data)
 {
 	g_autofree Upload *upload = data;
 
@@ -328,8 +301,7 @@ end_upload(VialRequest *request, gboolean is_complete, gpointer data)
 	vial_request_reply_json(request, 200, json_pack("{s:I}", "received", (json_int_t)upload->received));
 }
 
-static gboolean
-begin_upload(gpointer data)
+static gboolean begin_upload(gpointer data)
 {
 	Upload *upload = data;
 	VialRequest *request = upload->request;
@@ -339,8 +311,7 @@ begin_upload(gpointer data)
 	return G_SOURCE_REMOVE;
 }
 
-static void
-put_upload(VialRequest *request)
+static void put_upload(VialRequest *request)
 {
 	Upload *upload = g_new0(Upload, 1);
 
@@ -360,32 +331,28 @@ put_upload(VialRequest *request)
 
 /* ---- proxies and upgrades ---- */
 
-static void
-end_proxy_body(VialRequest *request, gboolean is_complete, gpointer data)
+static void end_proxy_body(VialRequest *request, gboolean is_complete, gpointer data)
 {
 	const char *port = vial_request_param(request, "port"), *id = vial_request_param(request, "id");
 
 	if (is_complete)
 		vial_request_reply_json(request, 200,
 		                        json_pack("{s:s, s:s, s:s, s:s*, s:s*, s:s*}", "method", vial_request_method(request), "path",
-		                                  vial_request_path(request), "query", vial_request_query_string(request), "port",
-		                                  port, "id", id, "rest", vial_request_param(request, "path")));
+		                                  vial_request_path(request), "query", vial_request_query_string(request), "port", port, "id", id,
+		                                  "rest", vial_request_param(request, "path")));
 }
 
-static gboolean
-skip_body(VialRequest *request, const void *bytes, gsize size, gpointer data)
+static gboolean skip_body(VialRequest *request, const void *bytes, gsize size, gpointer data)
 {
 	return TRUE;
 }
 
-static void
-any_proxy(VialRequest *request)
+static void any_proxy(VialRequest *request)
 {
 	vial_request_body_read(request, skip_body, end_proxy_body, NULL);
 }
 
-static void
-echo_message(VialWebSocket *socket, gboolean is_text, const void *bytes, gsize size, gpointer data)
+static void echo_message(VialWebSocket *socket, gboolean is_text, const void *bytes, gsize size, gpointer data)
 {
 	if (is_text && size == 5 && memcmp(bytes, "flood", 5) == 0) {
 		static const char block[65536];
@@ -396,20 +363,17 @@ echo_message(VialWebSocket *socket, gboolean is_text, const void *bytes, gsize s
 	vial_websocket_send(socket, is_text, bytes, size);
 }
 
-static void
-websocket_closed(VialWebSocket *socket, unsigned code, gpointer data)
+static void websocket_closed(VialWebSocket *socket, unsigned code, gpointer data)
 {
 	counters.websockets--;
 }
 
-static void
-websocket_open(VialWebSocket *socket, gpointer data)
+static void websocket_open(VialWebSocket *socket, gpointer data)
 {
 	counters.websockets++;
 }
 
-static void
-get_websocket(VialRequest *request)
+static void get_websocket(VialRequest *request)
 {
 	static const VialWebSocketHandlers handlers = {
 		.opened = websocket_open,
@@ -440,33 +404,31 @@ static const VialRoute routes[] = {
 
 static const VialRoute host_route = { "ANY", "/", any_proxy, VIAL_ROUTE_STREAM_BODY | VIAL_ROUTE_ANY_METHOD, 0 };
 
-static VialIdentity *
-authenticate(const char *key, gpointer data)
+static VialIdentity *authenticate(const char *key, gpointer data)
 {
 	return strcmp(key, "secret") == 0 ? vial_identity_ref(data) : NULL;
 }
 
-static VialIdentity *
-authenticate_by_keys(const char *key, gpointer keys)
+static VialIdentity *authenticate_by_keys(const char *key, gpointer keys)
 {
 	return vial_keys_lookup(keys, key);
 }
 
-static gboolean
-stop(gpointer loop)
+static gboolean stop(gpointer loop)
 {
 	g_main_loop_quit(loop);
 	return G_SOURCE_REMOVE;
 }
 
-int
-main(int argc, char **argv)
+int main(int argc, char **argv)
 {
 	g_autoptr(GMainLoop) loop = g_main_loop_new(NULL, FALSE);
 	g_autoptr(VialIdentity) identity = vial_identity_new("key", "default", VIAL_ROLE_ADMIN, "test");
 	g_autoptr(GError) error = NULL;
-	const char *origins[] = { NULL, NULL }, *data_dir = NULL;
-	VialServerConfig config = { .listen = "127.0.0.1:0", .host_route = &host_route, .authenticate = authenticate };
+	const char *origins[] = { NULL, NULL }, *names[] = { NULL, NULL }, *data_dir = NULL;
+	VialServerConfig config = {
+		.listen = "127.0.0.1:0", .host_route = &host_route, .preview_domain = "preview.example", .authenticate = authenticate
+	};
 	VialServer *server;
 	VialStore *store = NULL;
 	VialKeys *keys = NULL;
@@ -482,6 +444,8 @@ main(int argc, char **argv)
 			config.tls_key_file = value;
 		else if (strcmp(name, "--origin") == 0)
 			origins[0] = value;
+		else if (strcmp(name, "--name") == 0)
+			names[0] = value;
 		else if (strcmp(name, "--header-timeout") == 0)
 			config.header_timeout_ms = (unsigned)atoi(value);
 		else if (strcmp(name, "--idle-timeout") == 0)
@@ -495,6 +459,8 @@ main(int argc, char **argv)
 		else if (strcmp(name, "--log") == 0)
 			vial_log_level_parse(value, &vial_log_level);
 	}
+	if (names[0])
+		config.host_names = names;
 	if (origins[0])
 		config.allowed_origins = origins;
 	if (data_dir) {

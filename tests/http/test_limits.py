@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Slow and stuck clients, too many of them, and other transports."""
 
+import socket
 import subprocess
 import time
 
@@ -88,18 +89,99 @@ def test_waiting_for_an_answer_is_not_being_idle(start):
     assert server.ask("POST", "/v1/wait?ms=3000", body=b"{}").status == 200
 
 
+def was_shed(connection):
+    connection.socket.settimeout(0.01)
+    try:
+        connection.take_rest()
+        return True
+    except TimeoutError:
+        return False
+
+
+def known(server):
+    """A connection that has shown a key."""
+    connection = Connection(server.address)
+    connection.send(request_bytes("GET", "/v1/hello"))
+    assert connection.answer().status == 200
+    return connection
+
+
 def test_connections_beyond_the_limit_wait_for_a_place(start):
+    """Clients in the middle of a request are never sent away."""
     server = start("--max-connections", 4)
-    first = [Connection(server.address) for _ in range(4)]
-    for connection in first:
-        connection.send(request_bytes("GET", "/v1/hello"))
-        assert connection.answer().status == 200
+    first = []
+    for _ in range(4):
+        first.append(Connection(server.address))
+        first[-1].send(request_bytes("POST", "/v1/wait?ms=60000", body=b"{}"))
+        while len(first) < 4 and server.counters()["waiting"] < len(first):
+            time.sleep(0.01)
     with Connection(server.address) as fifth:
         fifth.send(request_bytes("GET", "/v1/hello"))
-        assert not fifth.is_closed(timeout=0.3)
-        for connection in first:
-            connection.close()
+        assert not fifth.is_closed(timeout=1.5)
+        assert not any(map(was_shed, first))
+        first[0].close()
         assert fifth.answer().status == 200
+
+
+def crowd(server, count, data=b""):
+    connections = []
+    for _ in range(count):
+        connections.append(Connection(server.address))
+        if data:
+            connections[-1].send(data)
+    return connections
+
+
+@pytest.mark.parametrize("data", [b"", b"GET /v1/hello HTTP/1.1\r\nHost: localhost\r\nX-Half", request_bytes("GET", "/v1/hello", key="wrong"),
+                                  request_bytes("GET", "/healthz", key=None), request_bytes("POST", "/v1/echo", [("Content-Length", "1000")], key=None)],
+                         ids=["silent", "half a request", "a wrong key", "a public route", "half a body"])
+def test_a_crowd_without_a_key_locks_nobody_out(start, data):
+    server = start("--max-connections", 64)
+    friends = [known(server) for _ in range(8)]
+    busy = known(server)
+    busy.send(request_bytes("POST", "/v1/wait?ms=60000", body=b"{}"))
+    strangers = crowd(server, 200, data)
+    started = time.monotonic()
+    for _ in range(20):
+        assert server.ask("GET", "/v1/hello").status == 200
+    assert time.monotonic() - started < 3, "a keyed client had to wait for a timeout"
+    for friend in friends:
+        friend.send(request_bytes("GET", "/v1/hello"))
+        assert friend.answer().status == 200
+    assert not was_shed(busy)
+    assert sum(map(was_shed, strangers)) >= 200 - 64 * 3 // 4 - 1
+    assert server.counters()["connections"] <= 64
+
+
+def test_strangers_are_shed_by_address(start):
+    """The crowd comes from one address; who has come before it from another, and is slow to speak, keeps its place."""
+    server = start("--max-connections", 64)
+    slow = socket.create_connection(server.address, 10, source_address=("127.0.0.77", 0))
+    strangers = crowd(server, 300)
+    time.sleep(1.2)
+    strangers += crowd(server, 100)
+    slow.sendall(request_bytes("GET", "/v1/hello"))
+    assert slow.recv(100).startswith(b"HTTP/1.1 200")
+    slow.close()
+    assert len(strangers) == 400
+
+
+def test_a_newcomer_is_given_time_to_speak(start):
+    """Strangers who have asked go before one who has only just come."""
+    server = start("--max-connections", 64)
+    strangers = crowd(server, 48, request_bytes("GET", "/healthz", key=None))
+    newcomer = Connection(server.address)
+    strangers += crowd(server, 10, request_bytes("GET", "/healthz", key=None))
+    newcomer.send(request_bytes("GET", "/v1/hello"))
+    assert newcomer.answer().status == 200
+    assert len(strangers) == 58
+
+
+def test_idle_clients_with_a_key_make_room_when_every_place_is_taken(start):
+    server = start("--max-connections", 8)
+    friends = [known(server) for _ in range(8)]
+    assert server.ask("GET", "/v1/hello").status == 200
+    assert friends[0].is_closed() and not friends[7].is_closed(timeout=0.1)
 
 
 def test_a_unix_socket_serves_too(start, tmp_path):

@@ -61,16 +61,50 @@ def test_a_proxied_path_passes_as_it_was_sent(server, method, rest):
 ID = "abcdefghij0123456789"
 
 
-@pytest.mark.parametrize("host", [f"8080-{ID}.localhost", f"8080-{ID.upper()}.example.com:7070"])
+@pytest.mark.parametrize("host", [f"8080-{ID}.localhost", f"8080-{ID.upper()}.preview.example:7070"])
 def test_a_preview_host_goes_to_its_handler(server, host):
     answer = server.ask("GET", "/any/path?x", host=host)
     assert answer.status == 200
     assert answer.json() == {"method": "GET", "path": "/any/path", "query": "x", "port": "8080", "id": ID}
 
 
-@pytest.mark.parametrize("host", [f"8080-{ID}", f"8080-{ID}x.localhost", f"808080-{ID}.localhost", f"x8080-{ID}.localhost", f"-{ID}.localhost"])
+@pytest.mark.parametrize("host", ["preview.example", f"8080-{ID}x.localhost", f"808080-{ID}.localhost", f"x8080-{ID}.localhost", f"-{ID}.localhost"])
 def test_another_host_does_not(server, host):
     assert server.ask("GET", "/any/path", host=host).status == 404
+
+
+@pytest.mark.parametrize("host", ["localhost", "LOCALHOST:1", "localhost.", "127.0.0.1", "127.0.0.1:7070", "127.1.2.3", "[::1]", "[::1]:80", "app.localhost",
+                                  "preview.example", "a.preview.example:80"])
+def test_a_name_of_ours_is_answered(server, host):
+    assert server.ask("GET", "/v1/hello", host=host).status == 200
+
+
+@pytest.mark.parametrize("host", ["evil", "evil:7070", "evil.example", "localhost.evil.example", "127.0.0.1.evil.example", "preview.example.evil.example",
+                                  "evilpreview.example", "192.0.2.1", "[2001:db8::1]", "0", "2130706433", "0x7f.1", "", "[::1", "[::1]evil", "localhost:evil", "::1", f"8080-{ID}.evil.example"])
+def test_another_name_is_not(server, host):
+    for headers in ([], [("Origin", f"http://{host}")]):
+        answer = server.ask("POST", "/v1/echo", body=b"{}", host=host, headers=headers)
+        assert answer.status == 403 and "host_names" in answer.json()["error"]
+
+
+@pytest.mark.parametrize("entry,allowed,refused", [
+    ("vial.example", ["vial.example", "VIAL.example:443"], ["a.vial.example", "evil.example"]),
+    ("*.vial.example", ["a.vial.example", "a.b.vial.example"], ["vial.example", "evilvial.example"]),
+    ("*", ["evil.example", "192.0.2.1"], []),
+])
+def test_names_can_be_added(start, entry, allowed, refused):
+    server = start("--name", entry)
+    assert [server.ask("GET", "/v1/hello", host=host).status for host in allowed + refused] == [200] * len(allowed) + [403] * len(refused)
+
+
+def test_the_address_connected_to_is_a_name_of_ours(start):
+    server = start(listen="127.0.0.3:0")
+    assert server.ask("GET", "/v1/hello", host="127.0.0.3").status == 200
+    assert server.ask("GET", "/v1/hello", host="%s:%d" % server.address).status == 200
+
+
+def test_on_a_unix_socket_any_name_will_do(start, tmp_path):
+    assert start(listen=f"unix:{tmp_path / 's'}").ask("GET", "/v1/hello", host="whatever").status == 200
 
 
 def test_a_preview_host_needs_a_key_too(server):

@@ -120,8 +120,12 @@ static void raise_loopback(void)
 /* The suite's command line is a file of the initramfs, one argument per line. */
 static void run_suite(char **argv)
 {
-	static char *const envp[] = { "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME=/root", "LANG=C.UTF-8",
-				      "PYTHONDONTWRITEBYTECODE=1", "PYTHONUNBUFFERED=1", NULL };
+	static char *const envp[] = { "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+		                      "HOME=/root",
+		                      "LANG=C.UTF-8",
+		                      "PYTHONDONTWRITEBYTECODE=1",
+		                      "PYTHONUNBUFFERED=1",
+		                      NULL };
 	pid_t pid = fork();
 	int status;
 

@@ -1,20 +1,29 @@
 # SPDX-License-Identifier: Apache-2.0
 """Random sequences of everything that can be done to sandboxes, with crashes in between, checked against a small model.
 
-The model knows of each sandbox only the value of one Python variable and of one file. VIAL_MODEL_SEED repeats a run;
-VIAL_MODEL_STEPS changes its length.
+First one request after the other: the model knows of each sandbox only the value of one Python variable and of one file. Then all at once, with
+guests that are killed at any moment, against sanitized programs (storm.py). VIAL_MODEL_SEED repeats a run of the one; of the other it repeats only
+the choices, not their order. VIAL_MODEL_STEPS and VIAL_LIFE_STEPS (10000 takes an hour or two) change their lengths.
 """
 
 import os
 import random
 import shutil
+import signal
 import tempfile
+import time
 from pathlib import Path
 
-from test_states import run, value, wait_for
-from vial import Daemon, Sandbox
+import pytest
+
+from sanitized import Sanitized
+from storm import Storm
+from test_states import run, value
+from tools import leftovers
+from vial import Daemon, Sandbox, slow
 
 STEPS = int(os.environ.get("VIAL_MODEL_STEPS", 200))
+STORM_STEPS = int(os.environ.get("VIAL_LIFE_STEPS", 600))
 MOST_SANDBOXES = 6
 MOST_SNAPSHOTS = 4
 
@@ -145,3 +154,35 @@ def test_random_life_cycles_with_crashes_agree_with_the_model():
     finally:
         daemon.stop()
         shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.mark.timeout(24 * 3600)
+def test_a_storm_of_requests_and_deaths_breaks_nothing_and_everybody_is_answered():
+    seed = int(os.environ.get("VIAL_MODEL_SEED", random.randrange(1 << 30)))
+    print(f"VIAL_MODEL_SEED={seed}")
+    folder = Path(tempfile.mkdtemp(prefix="vial-test-", dir="/tmp"))
+    programs = Sanitized(folder)
+    daemon = Daemon(folder, "--pool-size", "1", "--pool-blanks", "1", programs=programs.path, env=programs.env)
+    storm = Storm(daemon, seed)
+    try:
+        while storm.steps < STORM_STEPS:
+            storm.round()
+            programs.check()
+            if storm.rng.random() < 0.25:
+                storm.crash()
+        storm.end()
+        daemon.stop()
+        assert not leftovers(daemon)
+    except BaseException:
+        print(f"seed {seed}, step {storm.steps}, {dict(storm.statuses)}")
+        print("\n".join(storm.recent[-20:]))
+        print(time.strftime("%H:%M:%S", time.gmtime()), storm.threads_of_viald(), daemon.log_text()[-5000:], sep="\n")
+        raise
+    finally:
+        if daemon.process.poll() is None:
+            daemon.process.send_signal(signal.SIGINT)
+            daemon.process.wait(slow(90))
+        found = programs.found()
+        shutil.rmtree(folder, ignore_errors=True)
+        assert not found, found
+    print(f"{storm.steps} steps: {dict(storm.statuses)}")

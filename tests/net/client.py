@@ -91,6 +91,22 @@ def do_raw(a):
         return {"answers": answers}
 
 
+def do_talk(a):
+    """A conversation: of each step's two texts the first is sent, and bytes are read until the second is among them."""
+    with connect({"port": 80, **a}) as s:
+        s.settimeout(TIMEOUT)
+        got = b""
+        for text, wanted in a["steps"]:
+            s.sendall(text.encode("latin-1"))
+            while wanted.encode("latin-1") not in got:
+                data = s.recv(65536)
+                if not data:
+                    raise ConnectionError("closed in the middle of it")
+                got += data
+            got = got.partition(wanted.encode("latin-1"))[2]
+        return {}
+
+
 def do_two(a):
     """Two requests on one connection."""
     with connect({"port": 80, **a}) as s:

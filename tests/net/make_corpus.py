@@ -35,10 +35,15 @@ INPUTS = {
     "tls": [hello("example.com"), hello("example.com")[:60], b"\x16\x03\x01\x00\x01\x01" * 9, b"\x16\x03\x01\x40\x00" + bytes(50)],
     "http": [b"GET / HTTP/1.1\r\nHost: example.com\r\n\r\n" * 2, b"POST / HTTP/1.1\r\nHost: example.com\r\nContent-Length: 5\r\n\r\nhelloGET / HTTP/1.1\r\nHost: evil.com\r\n\r\n",
              b"POST / HTTP/1.1\r\nHost: a.com\r\nTransfer-Encoding: chunked\r\n\r\n5;x=y\r\nhello\r\n0\r\nTrailer: x\r\n\r\nGET / HTTP/1.1\r\nHost: a.com\r\n\r\n",
-             b"GET http://a.com/ HTTP/1.1\r\nHost: a.com\r\nUpgrade: websocket\r\n\r\n\x81\x05hello"],
+             b"GET http://a.com/ HTTP/1.1\r\nHost: a.com\r\nUpgrade: websocket\r\n\r\n\x81\x05hello",
+             b"GET / HTTP/1.1\r\nHost: a.com\r\nUpgrade:\r\n\r\nGET / HTTP/1.1\r\nHost: b.com\r\n\r\n"],
     "packet": [bytes.fromhex("4500001c000700004011000c0000025db8d8220fa0232800080000c0000002"), bytes.fromhex("6000000000083a40") + bytes(32) + b"\x11\0" + bytes(8)],
     "policy": [b'{"mode":"filtered","allow_out":["example.com:80-90","*.a.b","10.0.0.0/8:22","[2001:4860::/32]:443","ALL_TRAFFIC:1"],"deny_out":["ALL_TRAFFIC","1.2.3.4"]}',
                b'{"mode":"open"}', b'{}', b'{"allow_out":["b\xc3\xbccher.de"]}'],
+    "upgrade": [b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhelloHTTP/1.1 304 Not Modified\r\n\r\nHTTP/1.1 200 OK\r\n"
+                b"Content-Length: 9\r\n\r\nHTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3;x\r\nabc\r\n0\r\nA: b\r\n\r\nHTTP/1.1 101 Switching\r\n\r\n\x81\x00",
+                b"HTTP/1.1 200 OK\r\nContent-Length: 35\r\n\r\nHTTP/1.1 101 Switching Protocols\r\n\r\n", b"HTTP/1.1 101 Switching Protocols\r\n\r\n",
+                b"HTTP/1.0 200 OK\r\nTransfer-Encoding: chunked\r\nContent-Length: 1\n\n"],
 }
 
 os.makedirs(HERE, exist_ok=True)

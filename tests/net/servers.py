@@ -37,6 +37,23 @@ async def http(reader, writer, sni=None):
                 left = int(fields["content-length"])
                 while left:
                     left -= len(await reader.readexactly(min(left, 65536)))
+            if path == "/switch":
+                writer.write(f"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: {fields.get('upgrade')}\r\n\r\n".encode())
+                await echo(reader, writer)
+                break
+            if path == "/text-of-a-101":
+                body = b"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n"
+                writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % len(body))
+                await asyncio.sleep(0.2)  # a packet of its own
+                writer.write(body)
+                await writer.drain()
+                continue
+            if method == "HEAD":
+                writer.write(b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n")
+                continue
+            if path == "/chunks":
+                writer.write(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n6;x=y\r\nchunks\r\n0\r\nA: b\r\n\r\n")
+                continue
             if path.startswith("/bytes/"):
                 size = int(path[7:])
                 writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % size)

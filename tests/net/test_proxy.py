@@ -96,6 +96,63 @@ def test_a_smuggled_second_request_never_arrives(sandbox):
         assert not got["ok"]
 
 
+def ask(path="/", method="GET", host="a.cdn.net", upgrade=None, more=""):
+    field = f"Connection: Upgrade\r\nUpgrade: {upgrade}\r\n" if upgrade is not None else ""
+    return f"{method} {path} HTTP/1.1\r\nHost: {host}\r\n{field}{more}\r\n"
+
+
+def talk(sandbox, *steps):
+    """Two names share an address; only one of them is allowed."""
+    box = sandbox(filtered(["a.cdn.net"]))
+    return box.try_all([resolve("a.cdn.net"), {"do": "talk", "to": CDN, "steps": steps}])[1]
+
+
+SNEAKED = ask(host="b.cdn.net")
+FRAME = "\x81\x05hello"
+
+
+@pytest.mark.parametrize("upgrade", ["", "websocket", "WebSocket", "h2c", "TLS/1.0", "websocket, h2c", "x"])
+def test_asking_for_an_upgrade_opens_nothing(sandbox, upgrade):
+    """The server answers 200. What follows is a request like any other, at once or after the answer."""
+    assert not talk(sandbox, [ask(upgrade=upgrade) + SNEAKED, "a.cdn.net"], ["", "b.cdn.net"])["ok"]
+    assert not talk(sandbox, [ask(upgrade=upgrade), "a.cdn.net"], [SNEAKED, "b.cdn.net"])["ok"]
+    assert talk(sandbox, [ask(upgrade=upgrade), "a.cdn.net"], [ask(), "a.cdn.net"])["ok"]
+
+
+@pytest.mark.parametrize("before", [
+    [],
+    [[ask(), "a.cdn.net"]],
+    [[ask(method="HEAD"), "1000\r\n\r\n"]],
+    [[ask("/chunks"), "chunks\r\n0\r\nA: b\r\n\r\n"]],
+    [[ask("/text-of-a-101"), "websocket\r\n\r\n"]],
+    [[ask() + ask(method="HEAD") + ask("/chunks") + ask("/bytes/70000"), "A: b\r\n\r\n"]],
+], ids=["first", "after another", "after a HEAD", "after chunks", "after the text of a 101", "after four at once"])
+def test_a_websocket_passes_once_the_server_has_switched(sandbox, before):
+    assert talk(sandbox, *before, [ask("/switch", upgrade="websocket"), "websocket\r\n\r\n"], [FRAME, FRAME], [FRAME * 9, FRAME * 9])["ok"]
+
+
+def test_the_text_of_a_101_in_a_body_opens_nothing(sandbox):
+    """Whoever has a page on the allowed host could put it there."""
+    assert not talk(sandbox, [ask("/text-of-a-101") + ask(upgrade="websocket"), "a.cdn.net"], [SNEAKED, "b.cdn.net"])["ok"]
+    assert not talk(sandbox, [ask("/text-of-a-101"), "200 OK"], [ask(upgrade="websocket"), "a.cdn.net"], [SNEAKED, "b.cdn.net"])["ok"]
+
+
+@pytest.mark.parametrize("upgrade", ["h2c", "TLS/1.0", "websocket, h2c", ""])
+def test_a_switch_to_a_protocol_that_could_name_another_host_is_cut(sandbox, upgrade):
+    for said in ("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + "\0" * 9, "\x16\x03\x01\x00\x10", FRAME, SNEAKED):
+        assert not talk(sandbox, [ask("/switch", upgrade=upgrade), "\r\n\r\n"], [said, said])["ok"]
+
+
+@pytest.mark.parametrize("request_text", [
+    ask("/switch", upgrade="websocket", more="Upgrade: websocket\r\n"),
+    ask("/switch", method="POST", upgrade="websocket", more="Content-Length: 0\r\n"),
+    ask("/switch", upgrade="websocket", more="Content-Length: 2\r\n") + "{}",
+    ask("/switch", upgrade="websocket", more="Transfer-Encoding: chunked\r\n") + "0\r\n\r\n",
+], ids=["twice", "POST", "with a body", "with chunks"])
+def test_an_upgrade_of_doubtful_meaning_is_cut(sandbox, request_text):
+    assert not talk(sandbox, [request_text, "websocket\r\n\r\n"], [FRAME, FRAME])["ok"]
+
+
 def test_a_hello_in_many_pieces_and_records_is_understood(sandbox):
     """The hello is cut into records of 50 bytes, sent in 9 pieces; the server's answer (an alert or hello) comes back."""
     whole = hello("example.com")

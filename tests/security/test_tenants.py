@@ -6,7 +6,7 @@ import subprocess
 
 import pytest
 
-from tools import UNKNOWN_ID, run
+from tools import UNKNOWN_ID, add_key, run
 from vial import build_dir, images_dir
 
 BODY = {"cmd": "echo stolen", "code": "1", "path": "/workspace/a", "to": "/workspace/b", "count": 1, "signal": "KILL", "data": "x", "ttl_seconds": 1,
@@ -101,3 +101,24 @@ def test_a_public_address_needs_an_explicit_option(tmp_path):
     for address in ("0.0.0.0:0", "[::]:0", "192.0.2.1:8080"):
         done = subprocess.run([build_dir() / "viald", "--config", "/dev/null", "--data-dir", tmp_path, "--run-dir", tmp_path / "run", "--images-dir", images_dir(), "--listen", address], capture_output=True, text=True, timeout=30)
         assert done.returncode != 0 and "allow_public" in done.stderr.replace("-", "_"), done.stderr
+
+
+def test_metrics_tell_a_project_only_of_itself(client, stranger, belongings):
+    whole = client.ask("GET", "/metrics").text
+    assert "vial_http_requests_total" in whole and "vial_network_bytes_total" in whole and 'vial_sandboxes{state="running"} 0' not in whole
+    for path in ("/metrics", "/v1/metrics"):
+        text = stranger.ask("GET", path).text
+        samples = [line for line in text.splitlines() if not line.startswith("#")]
+        assert samples and all(re.fullmatch(r'vial_sandboxes\{state="\w+"\} 0', line) for line in samples), text
+    own = stranger.create()
+    assert 'vial_sandboxes{state="running"} 1' in stranger.ask("GET", "/metrics").text
+    own.delete()
+
+
+def test_the_pool_is_the_operator_s_business(start_daemon):
+    daemon = start_daemon("--pool-size", "1")
+    daemon.kill()
+    key = add_key(daemon, "other", "admin")
+    daemon.start()
+    assert "pool" in daemon.client().call("GET", "/v1/me")
+    assert "pool" not in daemon.client(key).call("GET", "/v1/me")

@@ -51,6 +51,11 @@ def test_every_shell_script_is_valid_bash():
         assert checked.returncode == 0, checked.stderr
 
 
+def test_every_c_file_has_the_one_format():
+    checked = run(ROOT / "scripts/format", "--check")
+    assert checked.returncode == 0, checked.stderr
+
+
 @pytest.mark.skipif(not shutil.which("shellcheck"), reason="shellcheck is not installed")
 def test_shellcheck_has_nothing_to_say():
     # The bash kernel plays tricks with the shell that runs it; it is left out.
@@ -67,3 +72,40 @@ def test_every_hook_of_a_recipe_is_executable():
 
 def test_the_licence_is_apache_2():
     assert "Apache License" in (ROOT / "LICENSE").read_text()
+
+
+# Which folders of src/ each may include from: surfaces → operations → service → engine, net, store → util; wire and util look at nobody.
+LOOKS_AT = {
+    "util": set(),
+    "store": {"util"},
+    "auth": {"store", "util"},
+    "net": {"util"},
+    "engine": {"util", "wire"},
+    "http": {"auth", "util"},
+    "service": {"engine", "net", "store", "auth", "util", "wire"},
+    "operations": {"service", "engine", "net", "store", "auth", "util", "wire"},
+    "surfaces": {"operations", "service", "net", "auth", "http", "util"},
+}
+
+
+def included_folders(path):
+    return {found[1].split("/")[0] for found in re.finditer(r'^#include "([^"]+/[^"]+)"', path.read_text(), re.M)}
+
+
+def test_dependencies_point_one_way():
+    sources = [path for path in (ROOT / "src").rglob("*.[ch]") if path.parent != ROOT / "src" and not path.name.endswith("_test.c")]
+    assert {path.relative_to(ROOT / "src").parts[0] for path in sources} == set(LOOKS_AT)
+    for path in sources:
+        folder = path.relative_to(ROOT / "src").parts[0]
+        wrong = included_folders(path) - LOOKS_AT[folder] - {folder}
+        assert not wrong, f"{path.relative_to(ROOT)} includes from {wrong}, which {folder} may not look at"
+    for path in (ROOT / "wire").glob("*.[ch]"):
+        assert included_folders(path) <= {"wire"}, path
+
+
+def test_a_surface_holds_no_rule():
+    """Limits are operations/limits.h's. The ports proxy has some of its own, about the HTTP of a program in a sandbox, which is no rule for clients."""
+    for path in (ROOT / "src/surfaces").rglob("*.[ch]"):
+        if not path.name.startswith("proxy"):
+            found = re.findall(r"^#define \w*(?:MAX|MIN|LIMIT)\w* .*$", path.read_text(), re.M)
+            assert not found, f"{path.relative_to(ROOT)} has rules: {found}"

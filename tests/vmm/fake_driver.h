@@ -71,7 +71,7 @@ static inline void fake_bring_up(struct vial_virtio *device)
 }
 
 static inline void fake_descriptor(struct vial_virtio *device, unsigned queue, unsigned index, uint64_t address, uint32_t length, uint16_t flags,
-				   uint16_t next)
+                                   uint16_t next)
 {
 	uint8_t *at = vial_memory_at(device->memory, fake_ring(queue) + index * 16ull, 16);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Fuzz target: the decoder in front of the devices. Port and MMIO accesses of any address, size and direction go through the machine's bus, as a vCPU's
- * exits would, to a console, a random number generator and a serial port.
+ * Fuzz target: the decoder in front of the devices. Port and MMIO accesses of any address, size and direction go through the machine's bus, as a
+ * vCPU's exits would, to a console, a random number generator and a serial port.
  */
 #undef NDEBUG
 #include <assert.h>

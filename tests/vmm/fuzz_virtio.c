@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Fuzz target: each virtio device behind its registers. The input is a guest: its first byte picks the device, then come commands, each an access to a
- * register, a piece written to memory, or a turn of the device thread. Whatever it does, the device may not leave guest memory (the sanitizer sees), hang,
- * or come to a state that its own save and load refuse.
+ * Fuzz target: each virtio device behind its registers. The input is a guest: its first byte picks the device, then come commands, each an access to
+ * a register, a piece written to memory, or a turn of the device thread. Whatever it does, the device may not leave guest memory (the sanitizer
+ * sees), hang, or come to a state that its own save and load refuse.
  */
 #undef NDEBUG
 #include <assert.h>
@@ -78,8 +78,15 @@ static void bring_up(struct vial_virtio *device)
 	vial_virtio_write(device, 0x20, (const uint8_t *)&features, 4);
 	vial_virtio_write(device, 0x70, (const uint8_t *)&(uint32_t){ 11 }, 4);
 	for (uint32_t queue = 0; queue < device->ops->queue_count; queue++) {
-		const uint32_t registers[][2] = { { 0x30, queue }, { 0x38, 16 }, { 0x80, 0x1000 + queue * 0x1000 }, { 0x84, 0 },
-						  { 0x90, 0x1400 + queue * 0x1000 }, { 0x94, 0 }, { 0xa0, 0x1800 + queue * 0x1000 }, { 0xa4, 0 }, { 0x44, 1 } };
+		const uint32_t registers[][2] = { { 0x30, queue },
+			                          { 0x38, 16 },
+			                          { 0x80, 0x1000 + queue * 0x1000 },
+			                          { 0x84, 0 },
+			                          { 0x90, 0x1400 + queue * 0x1000 },
+			                          { 0x94, 0 },
+			                          { 0xa0, 0x1800 + queue * 0x1000 },
+			                          { 0xa4, 0 },
+			                          { 0x44, 1 } };
 
 		for (size_t i = 0; i < sizeof(registers) / sizeof(*registers); i++)
 			vial_virtio_write(device, registers[i][0], (const uint8_t *)&registers[i][1], 4);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A machine that runs a few hand-written instructions: enough to prove run, save, restore and fork on any /dev/kvm that opens, also one that could not
- * boot a kernel. The guest counts in RBX and in memory; with I/O, each round also leaves to the monitor and back.
+ * A machine that runs a few hand-written instructions: enough to prove run, save, restore and fork on any /dev/kvm that opens, also one that could
+ * not boot a kernel. The guest counts in RBX and in memory; with I/O, each round also leaves to the monitor and back.
  */
 #pragma once
 
@@ -24,14 +24,20 @@
 
 /* 1: inc %rbx; mov %rbx, counter; [out %al, $0x80;] jmp 1b */
 static const uint8_t payload_count[] = { 0x48, 0x31, 0xdb, 0x48, 0xff, 0xc3, 0x48, 0x89, 0x1c, 0x25, 0x00, 0x00, 0x30, 0x00, 0xeb, 0xf3 };
-static const uint8_t payload_count_io[] = { 0x48, 0x31, 0xdb, 0x48, 0xff, 0xc3, 0x48, 0x89, 0x1c,
-					    0x25, 0x00, 0x00, 0x30, 0x00, 0xe6, 0x80, 0xeb, 0xf1 };
+static const uint8_t payload_count_io[] = {
+	0x48, 0x31, 0xdb, 0x48, 0xff, 0xc3, 0x48, 0x89, 0x1c, 0x25, 0x00, 0x00, 0x30, 0x00, 0xe6, 0x80, 0xeb, 0xf1
+};
 
 /* Writes an ELF "kernel" with that code; the path is unlinked by the caller. */
 static inline void payload_write_kernel(const uint8_t *code, size_t length, char *path)
 {
-	Elf64_Ehdr header = { .e_ident = { 0x7f, 'E', 'L', 'F', ELFCLASS64 }, .e_type = ET_EXEC, .e_machine = EM_X86_64,
-			      .e_entry = PAYLOAD_ADDRESS, .e_phoff = sizeof(header), .e_phentsize = sizeof(Elf64_Phdr), .e_phnum = 1 };
+	Elf64_Ehdr header = { .e_ident = { 0x7f, 'E', 'L', 'F', ELFCLASS64 },
+		              .e_type = ET_EXEC,
+		              .e_machine = EM_X86_64,
+		              .e_entry = PAYLOAD_ADDRESS,
+		              .e_phoff = sizeof(header),
+		              .e_phentsize = sizeof(Elf64_Phdr),
+		              .e_phnum = 1 };
 	Elf64_Phdr segment = { .p_type = PT_LOAD, .p_offset = 4096, .p_paddr = PAYLOAD_ADDRESS, .p_filesz = length, .p_memsz = 4096 };
 	int fd = mkstemp(path);
 

@@ -88,12 +88,43 @@ static void an_unwritten_top_is_not_frozen(void)
 	for (int i = 0; i < 300; i++)
 		assert(vial_disk_freeze(&disk, make_overlay()) == 0);
 	assert(disk.layer_count == 1);
-	for (unsigned i = 1; i < VIAL_DISK_MAX_LAYERS; i++) {
-		assert(vial_disk_write(&disk, 0, "x", 1) == 0);
+	vial_disk_close(&disk);
+}
+
+/* However often a machine writes and is forked: its disk says what was written, and so do those of its children. */
+static void layers_beyond_the_limit_are_merged(void)
+{
+	struct vial_disk disk, child;
+	int flat = memfd_create("flat", MFD_CLOEXEC);
+	uint64_t bytes;
+
+	assert(vial_disk_init(&disk, make_base(), make_overlay(), DISK_BYTES) == 0);
+	for (unsigned i = 0; i < 2 * VIAL_DISK_MAX_LAYERS + 10; i++) {
+		uint8_t value = (uint8_t)(i + 100);
+
+		if (i == VIAL_DISK_MAX_LAYERS - 1) { /* a relative with a map of its own, just before they are merged */
+			child = disk;
+			child.map = mmap(NULL, disk.clusters, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+			memcpy(child.map, disk.map, disk.clusters);
+			child.base_fd = dup(disk.base_fd);
+			for (unsigned layer = 0; layer < child.layer_count; layer++)
+				child.layers[layer] = dup(disk.layers[layer]);
+		}
+		/* One cluster that every layer has, and one that only this one has. */
+		assert(vial_disk_write(&disk, 0, &value, 1) == 0);
+		assert(vial_disk_write(&disk, (1 + i % 20) * 4096ull, &value, 1) == 0);
 		assert(vial_disk_freeze(&disk, make_overlay()) == 0);
+		assert(disk.layer_count <= VIAL_DISK_MAX_LAYERS);
+		assert(byte_at(&disk, 0) == value && byte_at(&disk, (1 + i % 20) * 4096ull) == value && byte_at(&disk, 512) == 1);
+		if (i > 20)
+			assert(byte_at(&disk, (1 + (i - 7) % 20) * 4096ull) == (uint8_t)(i - 7 + 100));
 	}
-	assert(vial_disk_write(&disk, 0, "x", 1) == 0);
-	assert(vial_disk_freeze(&disk, make_overlay()) == -EMLINK);
+	assert(vial_disk_private_bytes(&disk) == 21 * 4096);
+	assert(vial_disk_flatten(&disk, flat, &bytes) == 0 && bytes == 21 * 4096);
+	assert(byte_at(&child, 0) == (uint8_t)(VIAL_DISK_MAX_LAYERS - 2 + 100));
+	assert(byte_at(&child, (1 + (VIAL_DISK_MAX_LAYERS - 5) % 20) * 4096ull) == (uint8_t)(VIAL_DISK_MAX_LAYERS - 5 + 100));
+	close(flat);
+	vial_disk_close(&child);
 	vial_disk_close(&disk);
 }
 
@@ -159,8 +190,9 @@ int main(void)
 	assert(vial_memory_create(&memory, FAKE_MEMORY_BYTES) == 0);
 	layers_hold_what_was_written_to_them();
 	an_unwritten_top_is_not_frozen();
+	layers_beyond_the_limit_are_merged();
 	requests_are_answered();
 	a_read_only_disk_cannot_be_written();
-	puts("4 block tests passed");
+	puts("5 block tests passed");
 	return 0;
 }

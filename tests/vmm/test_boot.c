@@ -37,8 +37,15 @@ static void memory_is_reached_whole_or_not_at_all(void)
 static void make_bzimage(uint8_t *file, size_t size)
 {
 	struct setup_header header = {
-		.setup_sects = 1, .boot_flag = 0xaa55, .header = 0x53726448, .version = 0x20f, .xloadflags = XLF_KERNEL_64,
-		.relocatable_kernel = 1, .init_size = 1 << 20, .initrd_addr_max = 0x7fffffff, .cmdline_size = 2047,
+		.setup_sects = 1,
+		.boot_flag = 0xaa55,
+		.header = 0x53726448,
+		.version = 0x20f,
+		.xloadflags = XLF_KERNEL_64,
+		.relocatable_kernel = 1,
+		.init_size = 1 << 20,
+		.initrd_addr_max = 0x7fffffff,
+		.cmdline_size = 2047,
 	};
 
 	memset(file, 0x90, size);
@@ -86,8 +93,13 @@ static void an_elf_is_loaded(void)
 	static uint8_t file[8192];
 	struct vial_memory memory;
 	struct vial_loader_input input = { file, sizeof(file), NULL, 0, "" };
-	Elf64_Ehdr header = { .e_ident = { 0x7f, 'E', 'L', 'F', ELFCLASS64 }, .e_type = ET_EXEC, .e_machine = EM_X86_64, .e_entry = 0x1000010,
-			      .e_phoff = 64, .e_phentsize = sizeof(Elf64_Phdr), .e_phnum = 1 };
+	Elf64_Ehdr header = { .e_ident = { 0x7f, 'E', 'L', 'F', ELFCLASS64 },
+		              .e_type = ET_EXEC,
+		              .e_machine = EM_X86_64,
+		              .e_entry = 0x1000010,
+		              .e_phoff = 64,
+		              .e_phentsize = sizeof(Elf64_Phdr),
+		              .e_phnum = 1 };
 	Elf64_Phdr segment = { .p_type = PT_LOAD, .p_offset = 4096, .p_paddr = 0x1000000, .p_filesz = 4096, .p_memsz = 8192 };
 	uint64_t entry = 0;
 

@@ -113,7 +113,7 @@ static void *vcpu_thread(void *argument)
 	if (vial_seccomp_enter(VIAL_THREAD_VCPU) < 0)
 		_exit(1);
 	if (argument)
-		read(0, &argument, 0);
+		(void)!read(0, &argument, 0);
 	return NULL;
 }
 

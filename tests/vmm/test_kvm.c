@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Run, pause, save, restore and fork of a machine with a tiny payload, on whatever /dev/kvm this machine has. Skips, with the reason, where none works. */
+/* Run, pause, save, restore and fork of a machine with a tiny payload, on whatever /dev/kvm this machine has. Skips, with the reason, where none
+ * works. */
 #undef NDEBUG
 #include <errno.h>
 #include <fcntl.h>
@@ -61,7 +62,7 @@ static void a_snapshot_is_restored_twice(void)
 	uint64_t saved = payload_counter(&machine);
 
 	save(&state);
-	vial_snapshot_write(&machine, &state, &fds, &result);
+	vial_snapshot_write(&machine, &state, NULL, &fds, &result);
 	assert(result.result == 0 && result.memory_bytes > 0 && result.memory_bytes < 8 << 20);
 	vial_machine_resume(&machine);
 	for (int i = 0; i < 2; i++) {
@@ -69,7 +70,7 @@ static void a_snapshot_is_restored_twice(void)
 		char bytes[16];
 		uint16_t epoch = 0;
 		json_t *json = json_pack("{s:i,s:i,s:{s:s,s:s,s:b}}", "memory_mb", 64, "vcpus", 1, "restore", "state", state_path, "memory",
-					 memory_path, "record_hot", 1);
+		                         memory_path, "record_hot", 1);
 
 		assert(payload_build(&copy, json, &epoch) == 0 && epoch == 7);
 		assert(payload_counter(&copy) == saved);

@@ -66,8 +66,15 @@ static void impossible_queues_do_not_become_ready(void)
 		uint32_t size;
 		uint64_t ring;
 	} cases[] = {
-		{ 0, FAKE_RING }, { 3, FAKE_RING }, { 128, FAKE_RING }, { 65536 + 16, FAKE_RING }, { 16, FAKE_RING + 8 },
-		{ 16, FAKE_MEMORY_BYTES - 0x1000 }, { 16, 0xfffffffffffff000ull }, { 16, 0xd0000000ull }, { 16, VIAL_HIGH_RAM_START },
+		{ 0, FAKE_RING },
+		{ 3, FAKE_RING },
+		{ 128, FAKE_RING },
+		{ 65536 + 16, FAKE_RING },
+		{ 16, FAKE_RING + 8 },
+		{ 16, FAKE_MEMORY_BYTES - 0x1000 },
+		{ 16, 0xfffffffffffff000ull },
+		{ 16, 0xd0000000ull },
+		{ 16, VIAL_HIGH_RAM_START },
 	};
 
 	fake_write32(&rng, 0x70, 0);

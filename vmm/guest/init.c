@@ -253,7 +253,8 @@ int main(void)
 	mkdir("/proc", 0755);
 	mkdir("/sys", 0755);
 	mkdir("/root", 0755);
-	if (mount("devtmpfs", "/dev", "devtmpfs", MS_NOSUID, NULL) < 0 || mount("proc", "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL) < 0 ||
+	if (mount("devtmpfs", "/dev", "devtmpfs", MS_NOSUID, NULL) < 0 ||
+	    mount("proc", "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL) < 0 ||
 	    mount("sysfs", "/sys", "sysfs", MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL) < 0)
 		fail("mount the kernel's file systems");
 	load_modules();

@@ -49,7 +49,7 @@ static int transfer(struct vial_blk *blk, const struct vial_chain *chain, uint64
 		}
 		part = buffer->length - skip < length ? buffer->length - skip : length;
 		result = is_write ? vial_disk_write(&blk->disk, offset, buffer->data + skip, part)
-				  : vial_disk_read(&blk->disk, offset, buffer->data + skip, part);
+		                  : vial_disk_read(&blk->disk, offset, buffer->data + skip, part);
 		if (result < 0)
 			return result;
 		offset += part;
@@ -150,7 +150,7 @@ static void save(struct vial_virtio *device, uint32_t index, struct vial_state_w
 		vial_disk_bitmap(&blk->disk, bitmap);
 }
 
-/* The bitmap is used where the layer is opened (restore.c); here only its presence is checked. */
+/* The bitmap is used where the layer is opened (build.c); here only its presence is checked. */
 static int load(struct vial_virtio *device, uint32_t index, const struct vial_state *state)
 {
 	const struct vial_blk *blk = device->self;

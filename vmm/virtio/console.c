@@ -31,8 +31,7 @@ static int send_control(struct vial_virtio *device)
 	struct vial_chain chain;
 	int result;
 
-	while (console->control_count > 0 &&
-	       (result = vial_queue_pop(&device->queues[QUEUE_CONTROL_RECEIVE], device->memory, &chain)) != 0) {
+	while (console->control_count > 0 && (result = vial_queue_pop(&device->queues[QUEUE_CONTROL_RECEIVE], device->memory, &chain)) != 0) {
 		uint32_t written;
 
 		if (result < 0)
@@ -62,8 +61,7 @@ static int serve_receive(struct vial_virtio *device)
 	int result;
 
 	/* Nothing is delivered before the agent holds the port: Linux would throw it away. */
-	while (console->is_open && vial_pipe_used(&console->to_guest) > 0 &&
-	       (result = vial_queue_pop(queue, device->memory, &chain)) != 0) {
+	while (console->is_open && vial_pipe_used(&console->to_guest) > 0 && (result = vial_queue_pop(queue, device->memory, &chain)) != 0) {
 		uint32_t written = 0;
 
 		if (result < 0)
@@ -212,8 +210,7 @@ static int load(struct vial_virtio *device, uint32_t index, const struct vial_st
 	struct vial_console *console = device->self;
 	struct saved saved;
 
-	if (vial_state_get(state, VIAL_STATE_DEVICE, index, &saved, sizeof(saved)) < 0 ||
-	    saved.control_count > VIAL_CONSOLE_MAX_CONTROL)
+	if (vial_state_get(state, VIAL_STATE_DEVICE, index, &saved, sizeof(saved)) < 0 || saved.control_count > VIAL_CONSOLE_MAX_CONTROL)
 		return -EPROTO;
 	memcpy(console->control, saved.control, sizeof(saved.control));
 	console->control_count = saved.control_count;

@@ -37,7 +37,7 @@ enum {
 	REG_CONFIG = 0x100,
 };
 
-#define MAGIC 0x74726976u /* "virt" */
+#define MAGIC 0x74726976u  /* "virt" */
 #define VENDOR 0x4c414956u /* "VIAL" */
 #define INTERRUPT_USED 1u
 #define INTERRUPT_CONFIG 2u
@@ -77,8 +77,7 @@ static void reset(struct vial_virtio *device)
 		device->ops->reset(device);
 }
 
-void vial_virtio_init(struct vial_virtio *device, const struct vial_virtio_ops *ops, void *self, const struct vial_memory *memory,
-		      uint64_t features)
+void vial_virtio_init(struct vial_virtio *device, const struct vial_virtio_ops *ops, void *self, const struct vial_memory *memory, uint64_t features)
 {
 	*device = (struct vial_virtio){
 		.ops = ops,
@@ -138,8 +137,7 @@ static void mark_broken(struct vial_virtio *device)
 
 static uint32_t read_register(struct vial_virtio *device, uint32_t offset)
 {
-	const struct vial_queue *queue =
-		device->queue_select < device->ops->queue_count ? &device->queues[device->queue_select] : NULL;
+	const struct vial_queue *queue = device->queue_select < device->ops->queue_count ? &device->queues[device->queue_select] : NULL;
 
 	switch (offset) {
 	case REG_MAGIC:
@@ -198,8 +196,8 @@ static void write_queue_register(struct vial_virtio *device, uint32_t offset, ui
 {
 	struct vial_queue *queue;
 
-	if (device->queue_select >= device->ops->queue_count ||
-	    !(device->status & VIAL_VIRTIO_STATUS_FEATURES_OK) || (device->status & VIAL_VIRTIO_STATUS_DRIVER_OK))
+	if (device->queue_select >= device->ops->queue_count || !(device->status & VIAL_VIRTIO_STATUS_FEATURES_OK) ||
+	    (device->status & VIAL_VIRTIO_STATUS_DRIVER_OK))
 		return;
 	queue = &device->queues[device->queue_select];
 	if (offset == REG_QUEUE_READY) {
@@ -372,8 +370,7 @@ int vial_virtio_load(struct vial_virtio *device, uint32_t index, const struct vi
 	struct saved saved;
 
 	if (vial_state_get(state, VIAL_STATE_VIRTIO, index, &saved, sizeof(saved)) < 0 || saved.type != device->ops->type ||
-	    saved.queue_count != device->ops->queue_count || saved.offered_features != device->offered_features ||
-	    (saved.status & ~STATUS_KNOWN) ||
+	    saved.queue_count != device->ops->queue_count || saved.offered_features != device->offered_features || (saved.status & ~STATUS_KNOWN) ||
 	    ((saved.status & VIAL_VIRTIO_STATUS_FEATURES_OK) && (saved.driver_features & ~saved.offered_features)))
 		return -EPROTO;
 	if (load_queues(device, &saved) < 0)

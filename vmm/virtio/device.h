@@ -63,13 +63,12 @@ struct vial_virtio {
 	atomic_uint interrupt_status;
 	struct vial_queue queues[VIAL_VIRTIO_MAX_QUEUES];
 	int interrupt_fd; /* irqfd: one write, one edge */
-	int notify_fd;	  /* ioeventfd on QueueNotify, of all queues */
+	int notify_fd;    /* ioeventfd on QueueNotify, of all queues */
 	atomic_ulong interrupts;
 	pthread_mutex_t lock;
 };
 
-void vial_virtio_init(struct vial_virtio *device, const struct vial_virtio_ops *ops, void *self, const struct vial_memory *memory,
-		      uint64_t features);
+void vial_virtio_init(struct vial_virtio *device, const struct vial_virtio_ops *ops, void *self, const struct vial_memory *memory, uint64_t features);
 void vial_virtio_close(struct vial_virtio *device);
 
 /* Register access by a vCPU thread; `offset` is within the device's page. */
@@ -80,7 +79,7 @@ void vial_virtio_write(struct vial_virtio *device, uint32_t offset, const uint8_
 void vial_virtio_serve(struct vial_virtio *device);
 void vial_virtio_serve_host(struct vial_virtio *device);
 
-/* For devices: returns a chain and remembers to interrupt; flush interrupts once. */
+/* For devices: returns a chain, and interrupts if the driver wants it. */
 int vial_virtio_finish(struct vial_virtio *device, unsigned queue, uint16_t head, uint32_t written_bytes);
 bool vial_virtio_has(const struct vial_virtio *device, uint64_t feature);
 bool vial_virtio_is_running(const struct vial_virtio *device);

@@ -46,8 +46,7 @@ static int serve_receive(struct vial_virtio *device)
 	struct vial_chain chain;
 	int result;
 
-	while (net->tap_fd >= 0 &&
-	       (result = vial_queue_pop(&device->queues[QUEUE_RECEIVE], device->memory, &chain)) != 0) {
+	while (net->tap_fd >= 0 && (result = vial_queue_pop(&device->queues[QUEUE_RECEIVE], device->memory, &chain)) != 0) {
 		ssize_t length;
 		uint32_t written = 0;
 
@@ -84,8 +83,7 @@ static int serve_transmit(struct vial_virtio *device)
 	while ((result = vial_queue_pop(&device->queues[QUEUE_TRANSMIT], device->memory, &chain)) > 0) {
 		uint32_t length = vial_chain_read(&chain, 0, net->packet, sizeof(net->packet));
 
-		if (length <= HEADER_BYTES || length < chain.readable_bytes || net->tap_fd < 0 ||
-		    write(net->tap_fd, net->packet, length) < 0) {
+		if (length <= HEADER_BYTES || length < chain.readable_bytes || net->tap_fd < 0 || write(net->tap_fd, net->packet, length) < 0) {
 			net->dropped++; /* as a full wire would */
 		} else {
 			net->out_packets++;

@@ -107,8 +107,7 @@ int vial_queue_pop(struct vial_queue *queue, const struct vial_memory *memory, s
 		return -EPROTO;
 	out_chain->readable_count = out_chain->writable_count = 0;
 	out_chain->readable_bytes = out_chain->writable_bytes = 0;
-	if (load_u16(memory, queue->available + 4 + 2ull * (queue->next_available & (queue->size - 1u)), __ATOMIC_RELAXED,
-		     &out_chain->head) < 0)
+	if (load_u16(memory, queue->available + 4 + 2ull * (queue->next_available & (queue->size - 1u)), __ATOMIC_RELAXED, &out_chain->head) < 0)
 		return -EPROTO;
 	if (walk(queue, memory, out_chain) < 0)
 		return -EPROTO;
@@ -127,8 +126,7 @@ int vial_queue_push(struct vial_queue *queue, const struct vial_memory *memory, 
 	uint16_t *index;
 
 	if (vial_queue_check(queue, memory) < 0 ||
-	    vial_memory_write(memory, queue->used + 4 + sizeof(element) * (queue->next_used & (queue->size - 1u)), &element,
-			      sizeof(element)) < 0)
+	    vial_memory_write(memory, queue->used + 4 + sizeof(element) * (queue->next_used & (queue->size - 1u)), &element, sizeof(element)) < 0)
 		return -EPROTO;
 	queue->next_used++;
 	index = vial_memory_at(memory, queue->used + 2, sizeof(*index));

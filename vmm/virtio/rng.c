@@ -16,8 +16,7 @@ static int serve(struct vial_virtio *device, unsigned queue)
 		uint32_t wanted = chain.writable_bytes < sizeof(bytes) ? chain.writable_bytes : sizeof(bytes);
 		ssize_t got = getrandom(bytes, wanted, 0);
 
-		result = vial_virtio_finish(device, queue, chain.head,
-					    got > 0 ? vial_chain_write(&chain, 0, bytes, (uint32_t)got) : 0);
+		result = vial_virtio_finish(device, queue, chain.head, got > 0 ? vial_chain_write(&chain, 0, bytes, (uint32_t)got) : 0);
 		if (result < 0)
 			break;
 	}

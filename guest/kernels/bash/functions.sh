@@ -2,9 +2,10 @@
 # shellcheck shell=bash
 # The bash kernel: one living shell per context, driven by the agent over pipes (docs/kernels.md).
 #
-# A request is the line "run" on the first pipe; the cell itself is in a memory file, as assignments: __vial_id, the execution;
-# __vial_environment, variables that change for good, names (a minus before the name: unset) and values in turn; __vial_env, the same for this run
-# only; __vial_code. The answer is a message on the second pipe: its length, a newline, JSON.
+# A request is the line "run" on the first pipe; the cell itself is in a memory file: assignments, a NUL, the code as it is, a NUL. (A large text in
+# quotes would cost bash the square of its quotes.) Assigned are __vial_id, the execution; __vial_environment, variables that change for good, names (a
+# minus before the name: unset) and values in turn; __vial_env, the same for this run only. The answer is a message on the second pipe: its length, a
+# newline, JSON.
 #
 # Cells end as scripts do: `set -e`, an unset variable under `set -u`, an interrupt make bash leave. Then the EXIT trap forks, and the
 # copy, which has every variable, function and directory of the shell, goes on serving. Only `exit` itself ends the context's shell.
@@ -63,13 +64,18 @@ __vial_next() {
 			builtin exit 0
 		fi
 	done
-	builtin source /proc/self/fd/202
+	builtin mapfile -d '' -t __vial_cell < /proc/self/fd/202
+	builtin eval "${__vial_cell[0]}"
+	__vial_code=${__vial_cell[1]}
+	__vial_cell=()
 	for ((index = 0; index < ${#__vial_environment[@]}; index += 2)); do
 		name=${__vial_environment[index]}
 		case $name in -*) builtin unset "${name#-}" ;; *) builtin export "$name=${__vial_environment[index + 1]}" ;; esac
 	done
 	for ((index = 0; index < ${#__vial_env[@]}; index += 2)); do
-		__vial_set_env "${__vial_env[index]}" "${__vial_env[index + 1]}"
+		name=${__vial_env[index]}
+		__vial_set_env "${name#-}" "${__vial_env[index + 1]}"
+		case $name in -*) builtin unset "${name#-}" ;; esac
 	done
 	((__vial_count++))
 	case $options in *x*) __vial_code="set -x; $__vial_code" ;; esac
@@ -94,7 +100,7 @@ __vial_restore_env() {
 			builtin unset "$name"
 		else
 			builtin printf -v "$name" '%s' "${old#*=}"
-			case ${old%%=*} in *x*) ;; *) builtin export -n "$name" ;; esac
+			case ${old%%=*} in *x*) builtin export "$name" ;; *) builtin export -n "$name" ;; esac
 		fi
 	done
 	__vial_env_names=() __vial_env_old=()

@@ -41,21 +41,29 @@ function send(message) {
 	writeAll(MESSAGES_FD, Buffer.concat([fromString(`${body.length}\n`), body]));
 }
 
-// Cuts a stream of bytes into messages.
+// Cuts a stream of bytes into messages. The pieces of a large one are joined once, when it is complete.
 class Splitter {
 	constructor() {
-		this.pending = Buffer.alloc(0);
+		this.pieces = [];
+		this.size = 0;
+		this.needed = 0; // bytes without which there is nothing to do
 	}
 
+	// Its state is in order before each message is handed out: what comes of that may never come back here (an interrupted cell).
 	*push(bytes) {
-		this.pending = this.pending.length ? Buffer.concat([this.pending, bytes]) : bytes;
-		for (;;) {
-			const end = this.pending.indexOf(10);
+		this.pieces.push(bytes);
+		this.size += bytes.length;
+		while (this.size > 0 && this.size >= this.needed) {
+			if (this.pieces.length > 1) this.pieces = [Buffer.concat(this.pieces)];
+			const [pending] = this.pieces;
+			const end = pending.indexOf(10);
 			if (end < 0) return;
-			const length = Number(this.pending.toString('latin1', 0, end));
-			if (this.pending.length < end + 1 + length) return;
-			const body = this.pending.toString('utf8', end + 1, end + 1 + length);
-			this.pending = this.pending.subarray(end + 1 + length);
+			this.needed = end + 1 + Number(pending.toString('latin1', 0, end));
+			if (this.size < this.needed) return;
+			const body = pending.toString('utf8', end + 1, this.needed);
+			this.size -= this.needed;
+			this.pieces = this.size ? [pending.subarray(this.needed)] : [];
+			this.needed = 0;
 			yield JSON.parse(body);
 		}
 	}

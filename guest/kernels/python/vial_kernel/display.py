@@ -41,7 +41,7 @@ def publish(bundle, is_main_result=False, transient=None, is_update=False):
     message = {"type": "result", "id": run.id, "data": _encode(bundle), "is_main_result": is_main_result}
     if transient and transient.get("display_id"):
         message["display_id"] = channel.plain_text(str(transient["display_id"]))
-        message["is_update"] = is_update
+        message["is_update"] = bool(is_update)
     streams.send(message)
 
 

@@ -230,7 +230,7 @@ def _apply_environment(env):
     if not env:
         return None
     saved = {name: os.environ.get(name) for name in env}
-    os.environ.update(env)
+    _change_environment(env)
     return saved
 
 

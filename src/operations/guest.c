@@ -1,0 +1,359 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The life of an operation in a guest:
+ *
+ *   start → (acquired) → the record begins, OPEN → events ⇄ credit → (closed) → the owner says `end` → free
+ *
+ * A cancelled operation is freed at once, except while the sandbox is being acquired: then by the acquisition's callback. Callbacks may cancel
+ * their own operation, so it is kept by a reference around each of them.
+ */
+#include "operations/guest.h"
+
+#include "engine/engine.h"
+#include "operations/limits.h"
+#include "util/json.h"
+
+struct VialOperation {
+	int refs;
+	VialVerb verb;
+	VialSandbox *sandbox; /* NULL until acquired */
+	VialStream *stream;   /* NULL until opened */
+	VialCall *call;
+	json_t *open;
+	json_t *detail;
+	const VialGuestEvents *events;
+	gpointer state;
+	GDestroyNotify free_state;
+	gsize owed; /* given to the sink, credit held back */
+	gboolean is_starting;
+	gboolean is_continued;
+	gboolean is_over;
+	GError *refusal; /* of the acquisition, before start() has returned */
+};
+
+static void unref(VialOperation *operation)
+{
+	if (--operation->refs > 0)
+		return;
+	if (operation->free_state)
+		operation->free_state(operation->state);
+	json_decref(operation->open);
+	json_decref(operation->detail);
+	if (operation->sandbox)
+		vial_sandbox_release(operation->sandbox);
+	g_free(operation);
+}
+
+/* Lets go of the guest; the object goes with its last reference. */
+static void finish(VialOperation *operation)
+{
+	if (operation->is_over)
+		return;
+	operation->is_over = TRUE;
+	g_clear_pointer(&operation->stream, vial_stream_free);
+	vial_guest_end_call(operation, "cancelled", NULL);
+	unref(operation);
+}
+
+static void close_with(VialOperation *operation, json_t *result, const GError *error)
+{
+	operation->refs++;
+	operation->events->closed(operation, result, error);
+	if (!operation->is_continued)
+		finish(operation);
+	operation->is_continued = FALSE;
+	unref(operation);
+}
+
+/* The stream */
+
+static void settle(VialOperation *operation, gboolean is_full)
+{
+	if (!operation->is_over && !is_full)
+		vial_operation_drained(operation);
+	unref(operation);
+}
+
+static void on_data(VialStream *stream, unsigned channel, GBytes *bytes, gpointer data)
+{
+	VialOperation *operation = data;
+
+	operation->refs++;
+	operation->owed += g_bytes_get_size(bytes);
+	settle(operation, operation->events->data && operation->events->data(operation, channel, bytes));
+}
+
+static void on_event(VialStream *stream, json_t *event, gsize size, gpointer data)
+{
+	VialOperation *operation = data;
+
+	operation->refs++;
+	operation->owed += size;
+	settle(operation, operation->events->event && operation->events->event(operation, event));
+}
+
+static void on_eof(VialStream *stream, unsigned channel, gpointer data)
+{
+	VialOperation *operation = data;
+
+	operation->refs++;
+	if (operation->events->eof)
+		operation->events->eof(operation, channel);
+	unref(operation);
+}
+
+static void on_writable(VialStream *stream, gpointer data)
+{
+	VialOperation *operation = data;
+
+	operation->refs++;
+	if (operation->events->writable)
+		operation->events->writable(operation);
+	unref(operation);
+}
+
+static void on_closed(VialStream *stream, json_t *result, const GError *error, gpointer data)
+{
+	close_with(data, result, error);
+}
+
+static void open_stream(VialOperation *operation, json_t *open)
+{
+	static const VialStreamEvents events = { .data = on_data, .event = on_event, .eof = on_eof, .writable = on_writable, .closed = on_closed };
+
+	operation->owed = 0;
+	operation->stream = vial_stream_open(vial_sandbox_channel(operation->sandbox), open, &events, operation);
+}
+
+/* Beginning */
+
+static void begin(VialOperation *operation)
+{
+	const char *record = vial_verb_rules(operation->verb)->record;
+
+	if (record)
+		operation->call = vial_call_begin(operation->sandbox, record, g_steal_pointer(&operation->detail));
+	if (operation->events->opening)
+		operation->events->opening(operation, operation->open);
+	open_stream(operation, g_steal_pointer(&operation->open));
+	if (operation->events->opened)
+		operation->events->opened(operation);
+}
+
+static void on_acquired(VialSandbox *sandbox, const GError *error, gpointer data)
+{
+	VialOperation *operation = data;
+
+	if (operation->is_over) { /* cancelled while it waited */
+		operation->sandbox = sandbox;
+		return unref(operation);
+	}
+	operation->sandbox = sandbox;
+	if (!error)
+		begin(operation);
+	else if (operation->is_starting)
+		operation->refusal = g_error_copy(error);
+	else
+		close_with(operation, NULL, error);
+	unref(operation);
+}
+
+VialOperation *vial_guest_start(VialVerb verb, VialSandbox *sandbox, json_t *open, json_t *detail, const VialGuestEvents *events, gpointer state,
+                                GDestroyNotify free_state, GError **error)
+{
+	VialOperation *operation = g_new0(VialOperation, 1);
+
+	operation->refs = 2; /* its own, and the acquisition's */
+	operation->verb = verb;
+	operation->open = open;
+	operation->detail = detail;
+	operation->events = events;
+	operation->state = state;
+	operation->free_state = free_state;
+	operation->is_starting = TRUE;
+	vial_sandbox_acquire(sandbox, on_acquired, operation);
+	operation->is_starting = FALSE;
+	if (!operation->refusal)
+		return operation;
+	g_propagate_error(error, g_steal_pointer(&operation->refusal));
+	finish(operation);
+	return NULL;
+}
+
+void vial_guest_continue(VialOperation *operation, json_t *open)
+{
+	vial_stream_free(operation->stream);
+	operation->is_continued = TRUE;
+	open_stream(operation, open);
+}
+
+/* For whoever asked */
+
+void vial_operation_cancel(VialOperation *operation)
+{
+	if (operation)
+		finish(operation);
+}
+
+void vial_operation_drained(VialOperation *operation)
+{
+	if (operation)
+		vial_operation_taken(operation, operation->owed);
+}
+
+void vial_operation_taken(VialOperation *operation, gsize size)
+{
+	if (!operation || !operation->stream)
+		return;
+	operation->owed -= size;
+	vial_stream_consumed(operation->stream, size);
+}
+
+gsize vial_operation_room(const VialOperation *operation)
+{
+	return operation && operation->stream ? vial_stream_room(operation->stream) : 0;
+}
+
+void vial_operation_write(VialOperation *operation, const void *bytes, gsize size)
+{
+	if (operation && operation->stream && size > 0)
+		vial_stream_send(operation->stream, VIAL_WIRE_MAIN, bytes, size);
+}
+
+void vial_operation_write_end(VialOperation *operation)
+{
+	if (operation && operation->stream)
+		vial_stream_send_eof(operation->stream, VIAL_WIRE_MAIN);
+}
+
+/* For the operations */
+
+gpointer vial_guest_state(const VialOperation *operation)
+{
+	return operation->state;
+}
+
+VialSandbox *vial_guest_sandbox(const VialOperation *operation)
+{
+	return operation->sandbox;
+}
+
+VialStream *vial_guest_stream(const VialOperation *operation)
+{
+	return operation->stream;
+}
+
+VialCall *vial_guest_call(const VialOperation *operation)
+{
+	return operation->call;
+}
+
+void vial_guest_end_call(VialOperation *operation, const char *status, json_t *outcome)
+{
+	if (operation->call)
+		vial_call_end(g_steal_pointer(&operation->call), status, outcome);
+	else
+		json_decref(outcome);
+}
+
+void vial_guest_fail_call(VialOperation *operation, const GError *error)
+{
+	vial_guest_end_call(operation, "failed", json_pack("{s:s}", "error", error->message));
+}
+
+/* Answers that make no sense */
+
+static void distrust(VialSandbox *sandbox, const GError *problem, GError **error)
+{
+	g_autofree char *why = g_strdup_printf("an answer makes no sense: %s", problem->message);
+
+	vial_fail(error, VIAL_ERROR_GATEWAY, "the sandbox's agent sent an answer that makes no sense: %s", problem->message);
+	vial_sandbox_lost(sandbox, why);
+}
+
+void vial_guest_distrust(VialOperation *operation, const GError *problem, GError **error)
+{
+	distrust(operation->sandbox, problem, error);
+}
+
+gboolean vial_guest_reject(VialOperation *operation, const GError *problem)
+{
+	g_autoptr(GError) error = NULL;
+
+	distrust(operation->sandbox, problem, &error);
+	close_with(operation, NULL, error);
+	return TRUE;
+}
+
+void vial_guest_conclude(VialOperation *operation)
+{
+	close_with(operation, NULL, NULL);
+}
+
+void vial_guest_abandon(VialOperation *operation, const char *why)
+{
+	g_autoptr(GError) error = g_error_new_literal(VIAL_ERROR, VIAL_ERROR_GATEWAY, why);
+
+	close_with(operation, NULL, error);
+}
+
+/* Single questions */
+
+typedef struct {
+	VialSandbox *sandbox;
+	json_t *question;
+	const VialShape *shape;
+	VialDocumentDone done;
+	gpointer data;
+	gboolean is_starting;
+	GError *refusal;
+} Question;
+
+static void question_end(Question *question, json_t *document, const GError *error)
+{
+	question->done(document, error, question->data);
+	if (question->sandbox)
+		vial_sandbox_release(question->sandbox);
+	g_free(question);
+}
+
+static void on_answer(json_t *result, const GError *error, gpointer data)
+{
+	Question *question = data;
+	g_autoptr(json_t) document = NULL;
+	g_autoptr(GError) problem = NULL, refusal = NULL;
+
+	if (!error && question->shape && !(document = vial_shape_copy(question->shape, result, &problem))) {
+		distrust(question->sandbox, problem, &refusal);
+		error = refusal;
+	}
+	question_end(question, document, error);
+}
+
+static void on_question_acquired(VialSandbox *sandbox, const GError *error, gpointer data)
+{
+	Question *question = data;
+	g_autoptr(json_t) json = g_steal_pointer(&question->question);
+
+	question->sandbox = sandbox;
+	if (!error)
+		vial_channel_call(vial_sandbox_channel(sandbox), g_steal_pointer(&json), VIAL_QUESTION_TIMEOUT_MS, on_answer, question);
+	else if (question->is_starting)
+		question->refusal = g_error_copy(error);
+	else
+		question_end(question, NULL, error);
+}
+
+gboolean vial_guest_ask(VialSandbox *sandbox, json_t *json, const VialShape *shape, VialDocumentDone done, gpointer data, GError **error)
+{
+	Question *question = g_new0(Question, 1);
+
+	*question = (Question){ .question = json, .shape = shape, .done = done, .data = data, .is_starting = TRUE };
+	vial_sandbox_acquire(sandbox, on_question_acquired, question);
+	question->is_starting = FALSE;
+	if (!question->refusal)
+		return TRUE;
+	g_propagate_error(error, question->refusal);
+	g_free(question);
+	return FALSE;
+}

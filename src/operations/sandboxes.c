@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "operations/sandboxes.h"
+
+#include <string.h>
+
+#include "operations/limits.h"
+#include "operations/validate.h"
+
+static const char *const on_idle_choices[] = { [VIAL_ON_IDLE_DELETE] = "delete", [VIAL_ON_IDLE_HIBERNATE] = "hibernate", NULL };
+
+typedef struct {
+	VialOperationDone done;
+	VialSandboxDone sandbox_done;
+	VialSandbox *sandbox;
+	gpointer data;
+} Waiter;
+
+static Waiter *waiter_new(VialOperationDone done, gpointer data)
+{
+	Waiter *waiter = g_new0(Waiter, 1);
+
+	waiter->done = done;
+	waiter->data = data;
+	return waiter;
+}
+
+/* Making */
+
+static gint64 or_default(gint64 value)
+{
+	return value == VIAL_UNSAID ? -1 : value;
+}
+
+static gboolean check_create(const VialCreateRequest *request, int *out_on_idle, GError **error)
+{
+	return vial_check_text("template", request->template_name, VIAL_NAME_MAX_BYTES, error) &&
+	       vial_check_text("engine", request->engine, VIAL_NAME_MAX_BYTES, error) &&
+	       vial_check_text("from_snapshot", request->from_snapshot, VIAL_NAME_MAX_BYTES, error) &&
+	       vial_check_real("cpu", request->cpu, VIAL_CPU_MIN, VIAL_CPU_MAX, error) &&
+	       vial_check_int("memory_mb", request->memory_mb, VIAL_MEMORY_MIN_MB, VIAL_MEMORY_MAX_MB, error) &&
+	       vial_check_int("ttl_seconds", request->ttl_seconds, 0, VIAL_LIFETIME_MAX_SECONDS, error) &&
+	       vial_check_int("idle_seconds", request->idle_seconds, 0, VIAL_LIFETIME_MAX_SECONDS, error) &&
+	       vial_check_choice("on_idle", request->on_idle, on_idle_choices, out_on_idle, error) && vial_check_metadata(request->metadata, error) &&
+	       vial_check_env(request->env, error);
+}
+
+gboolean vial_op_sandbox_create(const VialCaller *caller, const VialCreateRequest *request, VialSandboxDone done, gpointer data, GError **error)
+{
+	VialSandboxCreate create = {
+		.template_name = request->template_name,
+		.engine = request->engine,
+		.from_snapshot = request->from_snapshot,
+		.cpu = request->cpu == (double)VIAL_UNSAID ? 0 : request->cpu,
+		.memory_mb = request->memory_mb == VIAL_UNSAID ? 0 : request->memory_mb,
+		.ttl_seconds = or_default(request->ttl_seconds),
+		.idle_seconds = or_default(request->idle_seconds),
+		.persistent = request->persistent,
+		.metadata = request->metadata,
+		.env = request->env,
+		.network = request->network,
+	};
+
+	if (!vial_operation_admit(caller, VIAL_VERB_SANDBOX_CREATE, NULL, 1, NULL, error) || !check_create(request, &create.on_idle, error))
+		return FALSE;
+	vial_sandboxes_create(caller->app, caller->principal, &create, done, data);
+	return TRUE;
+}
+
+/* Finding */
+
+VialSandbox *vial_op_sandbox_get(const VialCaller *caller, const char *sandbox_id, GError **error)
+{
+	VialSandbox *sandbox = NULL;
+
+	return vial_operation_admit(caller, VIAL_VERB_SANDBOX_READ, sandbox_id, 0, &sandbox, error) ? sandbox : NULL;
+}
+
+static gboolean has_metadata(const VialSandbox *sandbox, json_t *wanted)
+{
+	const char *name;
+	json_t *value;
+
+	json_object_foreach (wanted, name, value)
+		if (!json_equal(json_object_get(vial_sandbox_metadata(sandbox), name), value))
+			return FALSE;
+	return TRUE;
+}
+
+/* A page starts behind the sandbox named by the cursor; one that has gone since starts at the front again. */
+static guint find_start(GPtrArray *all, const char *cursor)
+{
+	for (guint i = 0; cursor && i < all->len; i++)
+		if (strcmp(vial_sandbox_id(all->pdata[i]), cursor) == 0)
+			return i + 1;
+	return 0;
+}
+
+GPtrArray *vial_op_sandbox_list(const VialCaller *caller, const VialSandboxFilter *filter, const char **out_next, GError **error)
+{
+	g_autoptr(GPtrArray) all = NULL, page = g_ptr_array_new_with_free_func((GDestroyNotify)vial_sandbox_unref);
+	VialState state = VIAL_STATE_RUNNING;
+
+	if (!vial_operation_admit(caller, VIAL_VERB_SANDBOX_LIST, NULL, 0, NULL, error))
+		return NULL;
+	if (filter->state && !vial_state_parse(filter->state, &state))
+		return vial_fail(error, VIAL_ERROR_INVALID, "state \"%.32s\" is not one a sandbox can be in", filter->state), NULL;
+	if (!vial_check_int("limit", filter->limit, 1, VIAL_PAGE_MAX, error))
+		return NULL;
+	all = vial_sandboxes_list(caller->app, caller->principal);
+	*out_next = NULL;
+	for (guint i = find_start(all, filter->cursor); i < all->len; i++) {
+		VialSandbox *sandbox = all->pdata[i];
+
+		if ((filter->state && vial_sandbox_state(sandbox) != state) || !has_metadata(sandbox, filter->metadata))
+			continue;
+		if (page->len == filter->limit) {
+			*out_next = vial_sandbox_id(page->pdata[page->len - 1]);
+			break;
+		}
+		g_ptr_array_add(page, vial_sandbox_ref(sandbox));
+	}
+	return g_steal_pointer(&page);
+}
+
+/* Changing */
+
+static void on_changed(const GError *error, gpointer data)
+{
+	g_autofree Waiter *waiter = data;
+
+	waiter->sandbox_done(error ? NULL : waiter->sandbox, error, waiter->data);
+	vial_sandbox_unref(waiter->sandbox);
+}
+
+gboolean vial_op_lifecycle_change(const VialCaller *caller, const char *sandbox_id, const VialLifecycleRequest *request, VialSandboxDone done,
+                                  gpointer data, GError **error)
+{
+	VialLifecycle lifecycle = {
+		.ttl_seconds = or_default(request->ttl_seconds),
+		.idle_seconds = or_default(request->idle_seconds),
+		.persistent = request->persistent,
+	};
+	VialSandbox *sandbox;
+	Waiter *waiter;
+
+	if (!vial_operation_admit(caller, VIAL_VERB_LIFECYCLE_CHANGE, sandbox_id, 0, &sandbox, error) ||
+	    !vial_check_int("ttl_seconds", request->ttl_seconds, 0, VIAL_LIFETIME_MAX_SECONDS, error) ||
+	    !vial_check_int("idle_seconds", request->idle_seconds, 0, VIAL_LIFETIME_MAX_SECONDS, error) ||
+	    !vial_check_choice("on_idle", request->on_idle, on_idle_choices, &lifecycle.on_idle, error) ||
+	    !vial_sandbox_set_lifecycle(sandbox, &lifecycle, error))
+		return FALSE;
+	waiter = g_new0(Waiter, 1);
+	*waiter = (Waiter){ .sandbox_done = done, .sandbox = vial_sandbox_ref(sandbox), .data = data };
+	vial_sandbox_store_then(sandbox, on_changed, waiter);
+	return TRUE;
+}
+
+/* Ending, and power */
+
+static void on_done(VialSandbox *sandbox, const GError *error, gpointer data)
+{
+	g_autofree Waiter *waiter = data;
+
+	waiter->done(error, waiter->data);
+}
+
+gboolean vial_op_sandbox_delete(const VialCaller *caller, const char *sandbox_id, VialOperationDone done, gpointer data, GError **error)
+{
+	VialSandbox *sandbox;
+
+	if (!vial_operation_admit(caller, VIAL_VERB_SANDBOX_DELETE, sandbox_id, 0, &sandbox, error))
+		return FALSE;
+	vial_sandbox_delete(sandbox, on_done, waiter_new(done, data));
+	return TRUE;
+}
+
+/* Whoever waits for a wake holds the sandbox: this one only wanted it awake. */
+static void on_awake(VialSandbox *sandbox, const GError *error, gpointer data)
+{
+	on_done(sandbox, error, data);
+	if (sandbox)
+		vial_sandbox_release(sandbox);
+}
+
+gboolean vial_op_power(const VialCaller *caller, VialVerb verb, const char *sandbox_id, VialOperationDone done, gpointer data, GError **error)
+{
+	VialSandbox *sandbox;
+
+	if (!vial_operation_admit(caller, verb, sandbox_id, 0, &sandbox, error))
+		return FALSE;
+	switch (verb) {
+	case VIAL_VERB_PAUSE:
+		vial_sandbox_pause(sandbox, on_done, waiter_new(done, data));
+		return TRUE;
+	case VIAL_VERB_RESUME:
+		vial_sandbox_resume(sandbox, on_done, waiter_new(done, data));
+		return TRUE;
+	case VIAL_VERB_HIBERNATE:
+		vial_sandbox_hibernate(sandbox, on_done, waiter_new(done, data));
+		return TRUE;
+	default:
+		vial_sandbox_acquire(sandbox, on_awake, waiter_new(done, data));
+		return TRUE;
+	}
+}

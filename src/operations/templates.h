@@ -1,0 +1,10 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Templates: what sandboxes are made from. */
+#pragma once
+
+#include "operations/operation.h"
+#include "service/template.h"
+
+/* New references to documents; NULL with an error. */
+json_t *vial_op_template_list(const VialCaller *caller, GError **error);
+json_t *vial_op_template_get(const VialCaller *caller, const char *name, GError **error);

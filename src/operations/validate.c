@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "operations/validate.h"
+
+#include <string.h>
+
+#include "operations/limits.h"
+#include "util/error.h"
+
+gboolean vial_check_text(const char *field, const char *text, gsize max_bytes, GError **error)
+{
+	if (text && !*text)
+		return vial_fail(error, VIAL_ERROR_INVALID, "field \"%s\" must not be empty", field);
+	if (text && strlen(text) > max_bytes)
+		return vial_fail(error, VIAL_ERROR_INVALID, "field \"%s\" is too long: at most %" G_GSIZE_FORMAT " bytes", field, max_bytes);
+	return TRUE;
+}
+
+gboolean vial_check_required(const char *field, const char *text, gsize max_bytes, GError **error)
+{
+	if (!text)
+		return vial_fail(error, VIAL_ERROR_INVALID, "field \"%s\" is required", field);
+	return vial_check_text(field, text, max_bytes, error);
+}
+
+gboolean vial_check_path(const char *field, const char *path, GError **error)
+{
+	return vial_check_required(field, path, VIAL_PATH_MAX_BYTES, error);
+}
+
+gboolean vial_check_user(const char *user, GError **error)
+{
+	return vial_check_text("user", user, VIAL_USER_MAX_BYTES, error);
+}
+
+gboolean vial_check_int(const char *field, gint64 value, gint64 min, gint64 max, GError **error)
+{
+	if (value == VIAL_UNSAID || (value >= min && value <= max))
+		return TRUE;
+	return vial_fail(error, VIAL_ERROR_INVALID, "field \"%s\" must be between %" G_GINT64_FORMAT " and %" G_GINT64_FORMAT, field, min, max);
+}
+
+gboolean vial_check_required_int(const char *field, gint64 value, gint64 min, gint64 max, GError **error)
+{
+	if (value == VIAL_UNSAID)
+		return vial_fail(error, VIAL_ERROR_INVALID, "field \"%s\" is required", field);
+	return vial_check_int(field, value, min, max, error);
+}
+
+gboolean vial_check_real(const char *field, double value, double min, double max, GError **error)
+{
+	if (value == (double)VIAL_UNSAID || (value >= min && value <= max))
+		return TRUE;
+	return vial_fail(error, VIAL_ERROR_INVALID, "field \"%s\" must be between %g and %g", field, min, max);
+}
+
+gboolean vial_check_choice(const char *field, const char *text, const char *const *choices, int *out, GError **error)
+{
+	g_autofree char *list = NULL;
+
+	*out = -1;
+	for (int i = 0; text && choices[i]; i++)
+		if (strcmp(text, choices[i]) == 0)
+			*out = i;
+	if (!text || *out >= 0)
+		return TRUE;
+	list = g_strjoinv(", ", (char **)choices);
+	return vial_fail(error, VIAL_ERROR_INVALID, "field \"%s\" must be one of: %s", field, list);
+}
+
+static gboolean check_map(const char *field, json_t *map, gsize max_pairs, gsize max_name_bytes, gsize max_value_bytes, GError **error)
+{
+	const char *name;
+	json_t *value;
+
+	if (json_object_size(map) > max_pairs)
+		return vial_fail(error, VIAL_ERROR_INVALID, "field \"%s\" has too many entries: at most %" G_GSIZE_FORMAT, field, max_pairs);
+	json_object_foreach (map, name, value) {
+		gsize length = strlen(name);
+
+		if (length == 0 || length > max_name_bytes)
+			return vial_fail(error, VIAL_ERROR_INVALID, "field \"%s\": a name must have 1 to %" G_GSIZE_FORMAT " bytes", field,
+			                 max_name_bytes);
+		if (!json_is_string(value))
+			return vial_fail(error, VIAL_ERROR_INVALID, "field \"%s.%s\" must be a string", field, name);
+		if (json_string_length(value) > max_value_bytes)
+			return vial_fail(error, VIAL_ERROR_INVALID, "field \"%s.%s\" is too long: at most %" G_GSIZE_FORMAT " bytes", field, name,
+			                 max_value_bytes);
+	}
+	return TRUE;
+}
+
+gboolean vial_check_metadata(json_t *metadata, GError **error)
+{
+	return check_map("metadata", metadata, VIAL_METADATA_MAX_PAIRS, VIAL_METADATA_NAME_MAX_BYTES, VIAL_METADATA_VALUE_MAX_BYTES, error);
+}
+
+gboolean vial_check_env(json_t *env, GError **error)
+{
+	const char *name;
+	json_t *value;
+
+	if (!check_map("env", env, VIAL_ENV_MAX_PAIRS, VIAL_ENV_NAME_MAX_BYTES, VIAL_ENV_VALUE_MAX_BYTES, error))
+		return FALSE;
+	json_object_foreach (env, name, value) {
+		if (strchr(name, '='))
+			return vial_fail(error, VIAL_ERROR_INVALID, "field \"env\": \"%s\" is no name of an environment variable: it has a =", name);
+		if (strlen(json_string_value(value)) != json_string_length(value))
+			return vial_fail(error, VIAL_ERROR_INVALID, "field \"env.%s\" has a NUL in it, which no environment variable can have", name);
+	}
+	return TRUE;
+}

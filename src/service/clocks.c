@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A sandbox's clocks: ttl is a hard end, idleness a policy (delete or hibernate). Looked at every second; and PATCH lifecycle, which sets them. */
+#include "service/sandbox_private.h"
+#include "util/log.h"
+#include "util/time.h"
+
+#define TICK_SECONDS 1
+/* A failed sandbox is shown to its owner for a while, then forgotten. */
+#define KEEP_FAILED_MS (3600 * 1000)
+
+static gboolean is_expired(const VialSandbox *sandbox, gint64 now_ms)
+{
+	return sandbox->expires_at_ms > 0 && now_ms >= sandbox->expires_at_ms;
+}
+
+static gboolean is_idle(const VialSandbox *sandbox, gint64 monotonic_ms)
+{
+	return sandbox->state == VIAL_STATE_RUNNING && !vial_sandbox_is_busy(sandbox) && sandbox->idle_seconds > 0 && sandbox->active == 0 &&
+	       monotonic_ms - sandbox->last_active_ms >= sandbox->idle_seconds * 1000;
+}
+
+static void apply_clocks(VialSandbox *sandbox, gint64 now_ms, gint64 monotonic_ms)
+{
+	if (sandbox->is_damaged) /* and so are its times */
+		return;
+	if (is_expired(sandbox, now_ms)) {
+		vial_log_info("sandbox", "its time is up", "sandbox_id", sandbox->id);
+		vial_sandbox_delete(sandbox, NULL, NULL);
+	} else if (sandbox->state == VIAL_STATE_FAILED && monotonic_ms - sandbox->last_active_ms > KEEP_FAILED_MS) {
+		vial_sandbox_delete(sandbox, NULL, NULL);
+	} else if (is_idle(sandbox, monotonic_ms) && sandbox->on_idle == VIAL_ON_IDLE_DELETE) {
+		vial_log_info("sandbox", "idle for too long", "sandbox_id", sandbox->id);
+		vial_sandbox_delete(sandbox, NULL, NULL);
+	} else if (is_idle(sandbox, monotonic_ms)) {
+		/* Should it fail, the next try comes after another idle time rather than every second. */
+		sandbox->last_active_ms = monotonic_ms;
+		vial_sandbox_hibernate(sandbox, NULL, NULL);
+	}
+}
+
+static gboolean on_tick(gpointer data)
+{
+	VialSandboxes *sandboxes = data;
+	g_autoptr(GPtrArray) all = vial_sandboxes_all(sandboxes);
+	gint64 now_ms = vial_time_now_ms(), monotonic_ms = vial_time_monotonic_ms();
+
+	for (guint i = 0; i < all->len; i++)
+		apply_clocks(all->pdata[i], now_ms, monotonic_ms);
+	return G_SOURCE_CONTINUE;
+}
+
+guint vial_clocks_start(VialSandboxes *sandboxes)
+{
+	return g_timeout_add_seconds(TICK_SECONDS, on_tick, sandboxes);
+}
+
+gboolean vial_sandbox_set_lifecycle(VialSandbox *sandbox, const VialLifecycle *lifecycle, GError **error)
+{
+	const VialConfig *config = sandbox->app->config;
+	gboolean persistent = lifecycle->persistent >= 0 ? lifecycle->persistent : sandbox->persistent;
+	gint64 ttl = lifecycle->ttl_seconds;
+
+	if (ttl >= 0 && config->max_ttl_seconds > 0 && !persistent && (ttl == 0 || ttl > config->max_ttl_seconds))
+		return vial_fail(error, VIAL_ERROR_INVALID, "ttl_seconds must be between 1 and %" G_GINT64_FORMAT " here",
+		                 (gint64)config->max_ttl_seconds);
+	if (persistent != sandbox->persistent)
+		sandbox->on_idle = persistent ? VIAL_ON_IDLE_HIBERNATE : VIAL_ON_IDLE_DELETE;
+	if (lifecycle->on_idle >= 0)
+		sandbox->on_idle = (VialOnIdle)lifecycle->on_idle;
+	/* Made persistent without a new ttl, it loses its end; made ordinary again, it gets the default one. */
+	if (ttl < 0 && persistent != sandbox->persistent)
+		ttl = persistent ? 0 : config->default_ttl_seconds;
+	sandbox->persistent = persistent;
+	if (lifecycle->idle_seconds >= 0)
+		sandbox->idle_seconds = lifecycle->idle_seconds;
+	if (ttl >= 0)
+		vial_sandbox_set_ttl(sandbox, ttl);
+	sandbox->last_active_ms = vial_time_monotonic_ms();
+	return TRUE;
+}

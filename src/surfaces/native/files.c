@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Files: raw bytes in and out, listings and the small verbs as JSON, watching as server-sent events. */
+#include "operations/files.h"
+
+#include <string.h>
+
+#include "surfaces/native/handlers.h"
+#include "surfaces/native/native.h"
+#include "surfaces/native/upload.h"
+
+static VialFileRequest decode_query(const VialRequest *request)
+{
+	return (VialFileRequest){
+		.path = vial_request_query(request, "path"),
+		.user = vial_request_query(request, "user"),
+		.mode = vial_request_query(request, "mode"),
+		.depth = 1,
+	};
+}
+
+static gboolean decode_body(const VialRequest *request, VialFileRequest *out, GError **error)
+{
+	const json_t *body = vial_request_json(request);
+
+	*out = (VialFileRequest){ 0 };
+	return vial_decode_text(body, "path", &out->path, error) && vial_decode_text(body, "to", &out->to, error) &&
+	       vial_decode_text(body, "user", &out->user, error);
+}
+
+/* Reading */
+
+typedef struct {
+	gboolean is_begun;
+} Download;
+
+static void on_opened(gint64 size_bytes, gpointer data)
+{
+	VialExchange *exchange = data;
+	Download *download = exchange->state;
+
+	download->is_begun = TRUE;
+	vial_request_stream_begin(exchange->request, 200, "application/octet-stream", size_bytes, vial_exchange_drained, exchange);
+}
+
+static gboolean on_data(GBytes *bytes, gpointer data)
+{
+	VialExchange *exchange = data;
+
+	return vial_request_stream_write(exchange->request, g_bytes_ref(bytes)) > VIAL_BODY_HIGH_BYTES;
+}
+
+static void on_read(const GError *error, gpointer data)
+{
+	VialExchange *exchange = data;
+	Download *download = exchange->state;
+
+	if (error && !download->is_begun)
+		return vial_exchange_fail(exchange, error);
+	if (error)
+		vial_request_stream_abort(exchange->request);
+	else
+		vial_request_stream_end(exchange->request);
+	vial_exchange_end(exchange);
+}
+
+void vial_api_file_read(VialRequest *request)
+{
+	static const VialReadSink sink = { .opened = on_opened, .data = on_data, .end = on_read };
+	VialCaller caller = vial_native_caller(request);
+	VialExchange *exchange = vial_exchange_new(request, g_new0(Download, 1), g_free);
+	VialFileRequest file = decode_query(request);
+	g_autoptr(GError) error = NULL;
+
+	vial_exchange_begin(exchange, vial_op_file_read(&caller, vial_native_sandbox(request), &file, &sink, exchange, &error), &error);
+}
+
+/* Writing */
+
+static void on_written(const char *path, gint64 bytes, const GError *error, gpointer data)
+{
+	VialExchange *exchange = data;
+
+	if (error)
+		return vial_exchange_fail(exchange, error);
+	vial_request_reply_json(exchange->request, 200, json_pack("{s:s, s:I}", "path", path, "bytes", (json_int_t)bytes));
+	vial_exchange_end(exchange);
+}
+
+void vial_api_file_write(VialRequest *request)
+{
+	static const VialWriteSink sink = { .begun = vial_upload_begun, .writable = vial_upload_writable, .end = on_written };
+	VialCaller caller = vial_native_caller(request);
+	VialExchange *exchange = vial_upload_new(request);
+	VialFileRequest file = decode_query(request);
+	g_autoptr(GError) error = NULL;
+
+	vial_exchange_begin(exchange, vial_op_file_write(&caller, vial_native_sandbox(request), &file, &sink, exchange, &error), &error);
+}
+
+/* Listing */
+
+static void on_listed(json_t *document, const GError *error, gpointer data)
+{
+	VialExchange *exchange = data;
+
+	if (error)
+		return vial_exchange_fail(exchange, error);
+	vial_request_reply_json(exchange->request, 200, json_incref(document));
+	vial_exchange_end(exchange);
+}
+
+void vial_api_file_list(VialRequest *request)
+{
+	VialCaller caller = vial_native_caller(request);
+	VialExchange *exchange = vial_exchange_new(request, NULL, NULL);
+	VialFileRequest file = decode_query(request);
+	VialOperation *operation = NULL;
+	g_autoptr(GError) error = NULL;
+
+	if (vial_decode_query_int(request, "depth", &file.depth, &error))
+		operation = vial_op_file_list(&caller, vial_native_sandbox(request), &file, on_listed, exchange, &error);
+	vial_exchange_begin(exchange, operation, &error);
+}
+
+/* The small ones */
+
+void vial_api_file_stat(VialRequest *request)
+{
+	VialCaller caller = vial_native_question(request);
+	VialFileRequest file = decode_query(request);
+	g_autoptr(GError) error = NULL;
+
+	vial_native_begun(request, vial_op_file_stat(&caller, vial_native_sandbox(request), &file, vial_native_reply_ok, request, &error), &error);
+}
+
+void vial_api_file_mkdir(VialRequest *request)
+{
+	VialCaller caller = vial_native_question(request);
+	g_autoptr(GError) error = NULL;
+	VialFileRequest file;
+
+	vial_native_begun(request,
+	                  decode_body(request, &file, &error) &&
+	                          vial_op_file_mkdir(&caller, vial_native_sandbox(request), &file, vial_native_reply_nothing, request, &error),
+	                  &error);
+}
+
+void vial_api_file_move(VialRequest *request)
+{
+	VialCaller caller = vial_native_question(request);
+	g_autoptr(GError) error = NULL;
+	VialFileRequest file;
+
+	vial_native_begun(request,
+	                  decode_body(request, &file, &error) &&
+	                          vial_op_file_move(&caller, vial_native_sandbox(request), &file, vial_native_reply_nothing, request, &error),
+	                  &error);
+}
+
+void vial_api_file_remove(VialRequest *request)
+{
+	VialCaller caller = vial_native_question(request);
+	VialFileRequest file = decode_query(request);
+	g_autoptr(GError) error = NULL;
+
+	/* DELETE of a folder means the folder: `recursive=false` asks for the careful form. */
+	file.recursive = g_strcmp0(vial_request_query(request, "recursive"), "false") != 0;
+	vial_native_begun(request, vial_op_file_remove(&caller, vial_native_sandbox(request), &file, vial_native_reply_nothing, request, &error),
+	                  &error);
+}
+
+/* Watching */
+
+static gboolean on_change(const VialFileChange *change, gpointer data)
+{
+	json_t *json = json_pack("{s:s, s:s, s:s*}", "event", change->event, "path", change->path, "from", change->from);
+
+	if (strcmp(change->event, "watching") != 0)
+		json_object_set_new(json, "is_dir", json_boolean(change->is_dir));
+	return vial_exchange_send(data, change->event, json);
+}
+
+static void on_watch_end(const GError *error, gpointer data)
+{
+	VialExchange *exchange = data;
+
+	vial_exchange_send(exchange, "error", json_pack("{s:s}", "error", error->message));
+	vial_request_stream_end(exchange->request);
+	vial_exchange_end(exchange);
+}
+
+void vial_api_file_watch(VialRequest *request)
+{
+	static const VialWatchSink sink = { .begun = vial_exchange_sse_begin, .change = on_change, .end = on_watch_end };
+	VialCaller caller = vial_native_caller(request);
+	VialExchange *exchange = vial_exchange_new(request, NULL, NULL);
+	VialFileRequest file = decode_query(request);
+	g_autoptr(GError) error = NULL;
+
+	file.recursive = g_strcmp0(vial_request_query(request, "recursive"), "true") == 0;
+	vial_exchange_begin(exchange, vial_op_file_watch(&caller, vial_native_sandbox(request), &file, &sink, exchange, &error), &error);
+}

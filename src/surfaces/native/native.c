@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "surfaces/native/native.h"
+
+VialApp *vial_native_app(const VialRequest *request)
+{
+	const VialNative *native = vial_request_app(request);
+
+	return native->app;
+}
+
+VialCaller vial_native_caller(const VialRequest *request)
+{
+	return (VialCaller){ .app = vial_native_app(request), .principal = vial_request_identity(request) };
+}
+
+const char *vial_native_sandbox(const VialRequest *request)
+{
+	return vial_request_param(request, "id");
+}
+
+/* Questions */
+
+VialCaller vial_native_question(VialRequest *request)
+{
+	return vial_native_caller(vial_request_ref(request));
+}
+
+void vial_native_begun(VialRequest *request, gboolean is_begun, GError **error)
+{
+	if (is_begun)
+		return;
+	vial_request_reply_error(request, g_steal_pointer(error));
+	vial_request_unref(request);
+}
+
+static void reply(VialRequest *request, unsigned status, json_t *document, const GError *error)
+{
+	if (error)
+		vial_request_reply_error(request, g_error_copy(error));
+	else if (document)
+		vial_request_reply_json(request, status, json_incref(document));
+	else
+		vial_request_reply_empty(request, status);
+	vial_request_unref(request);
+}
+
+void vial_native_reply_ok(json_t *document, const GError *error, gpointer data)
+{
+	reply(data, 200, document, error);
+}
+
+void vial_native_reply_created(json_t *document, const GError *error, gpointer data)
+{
+	reply(data, 201, document, error);
+}
+
+void vial_native_reply_nothing(json_t *document, const GError *error, gpointer data)
+{
+	reply(data, 204, NULL, error);
+}
+
+void vial_native_reply_done(const GError *error, gpointer data)
+{
+	reply(data, 204, NULL, error);
+}
+
+void vial_native_reply_now(VialRequest *request, json_t *document, GError *error)
+{
+	if (document)
+		vial_request_reply_json(request, 200, document);
+	else
+		vial_request_reply_error(request, error);
+}
+
+/* Conversations */
+
+VialExchange *vial_exchange_new(VialRequest *request, gpointer state, GDestroyNotify free_state)
+{
+	VialExchange *exchange = g_new0(VialExchange, 1);
+
+	*exchange = (VialExchange){ .request = vial_request_ref(request), .state = state, .free_state = free_state };
+	return exchange;
+}
+
+void vial_exchange_end(VialExchange *exchange)
+{
+	vial_request_on_gone(exchange->request, NULL, NULL);
+	if (exchange->free_state)
+		exchange->free_state(exchange->state);
+	vial_request_unref(exchange->request);
+	g_free(exchange);
+}
+
+void vial_exchange_fail(VialExchange *exchange, const GError *error)
+{
+	vial_request_reply_error(exchange->request, g_error_copy(error));
+	vial_exchange_end(exchange);
+}
+
+static void on_gone(VialRequest *request, gpointer data)
+{
+	VialExchange *exchange = data;
+
+	vial_operation_cancel(exchange->operation);
+	vial_exchange_end(exchange);
+}
+
+void vial_exchange_begin(VialExchange *exchange, VialOperation *operation, GError **error)
+{
+	g_autoptr(GError) refusal = operation ? NULL : g_steal_pointer(error);
+
+	if (!operation)
+		return vial_exchange_fail(exchange, refusal);
+	exchange->operation = operation;
+	vial_request_on_gone(exchange->request, on_gone, exchange);
+}
+
+void vial_exchange_drained(VialRequest *request, gpointer data)
+{
+	VialExchange *exchange = data;
+
+	vial_operation_drained(exchange->operation);
+}
+
+void vial_exchange_sse_begin(VialOperation *operation, gpointer data)
+{
+	VialExchange *exchange = data;
+
+	exchange->operation = operation;
+	vial_request_sse_begin(exchange->request, vial_exchange_drained, exchange);
+}
+
+gboolean vial_exchange_send(VialExchange *exchange, const char *event, json_t *data)
+{
+	return vial_request_sse_send(exchange->request, event, data) > VIAL_BODY_HIGH_BYTES;
+}

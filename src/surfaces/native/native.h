@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The native API: Vial's own HTTP dialect, the first surface. Files here decode a request into an operation (src/operations/) and encode what comes
+ * of it; they hold no rule of their own. routes.c is the whole of it at a glance.
+ *
+ * Two patterns. A question with one answer: vial_native_question(), then vial_native_begun(request, vial_op_…(…, reply, request, &error), &error),
+ * where `reply` answers. A conversation: an exchange, which ties the request to its operation, so that a client that leaves cancels it, and one that
+ * is slow slows it.
+ */
+#pragma once
+
+#include "http/request.h"
+#include "http/server.h"
+#include "operations/operation.h"
+
+/* What vial_request_app() is. */
+typedef struct {
+	VialApp *app;
+	VialServer *server;
+} VialNative;
+
+VialApp *vial_native_app(const VialRequest *request);
+VialCaller vial_native_caller(const VialRequest *request);
+const char *vial_native_sandbox(const VialRequest *request); /* the path's {id} */
+
+/* Questions: takes the reference that the reply drops. */
+VialCaller vial_native_question(VialRequest *request);
+/* When it was refused: replies so. */
+void vial_native_begun(VialRequest *request, gboolean is_begun, GError **error);
+/* VialDocumentDone, for the most usual answers; `data` is the request. */
+void vial_native_reply_ok(json_t *document, const GError *error, gpointer data);
+void vial_native_reply_created(json_t *document, const GError *error, gpointer data);
+void vial_native_reply_nothing(json_t *document, const GError *error, gpointer data);
+/* VialOperationDone: 204. */
+void vial_native_reply_done(const GError *error, gpointer data);
+/* At once: 200 with `document` (consumed), or the error. */
+void vial_native_reply_now(VialRequest *request, json_t *document, GError *error);
+
+/* Conversations */
+typedef struct {
+	VialRequest *request;
+	VialOperation *operation; /* NULL until it is begun */
+	gpointer state;           /* the handler's own */
+	GDestroyNotify free_state;
+} VialExchange;
+
+VialExchange *vial_exchange_new(VialRequest *request, gpointer state, GDestroyNotify free_state);
+/* `operation` is what began it, or NULL when it was refused, which is then answered. */
+void vial_exchange_begin(VialExchange *exchange, VialOperation *operation, GError **error);
+/* The answer is complete. */
+void vial_exchange_end(VialExchange *exchange);
+/* Answers with the error and ends. */
+void vial_exchange_fail(VialExchange *exchange, const GError *error);
+/* A VialDrainFunc for answers that are streamed. */
+void vial_exchange_drained(VialRequest *request, gpointer exchange);
+/* Begins server-sent events; sends one and says whether the client has enough for now. */
+void vial_exchange_sse_begin(VialOperation *operation, gpointer exchange);
+gboolean vial_exchange_send(VialExchange *exchange, const char *event, json_t *data);
+
+/* Fields of a JSON body by their type; what may be in them is the operation's affair. Absent or null leaves *out as it is. */
+gboolean vial_decode_text(const json_t *body, const char *field, const char **out, GError **error);
+gboolean vial_decode_bytes(const json_t *body, const char *field, GBytes **out, GError **error); /* a new reference */
+gboolean vial_decode_int(const json_t *body, const char *field, gint64 *out, GError **error);
+gboolean vial_decode_real(const json_t *body, const char *field, double *out, GError **error);
+gboolean vial_decode_bool(const json_t *body, const char *field, gboolean *out, GError **error);
+gboolean vial_decode_object(const json_t *body, const char *field, json_t **out, GError **error);
+gboolean vial_decode_list(const json_t *body, const char *field, json_t **out, GError **error);
+/* A number in the query. */
+gboolean vial_decode_query_int(const VialRequest *request, const char *name, gint64 *out, GError **error);
+/* The path's {pid}: NOT_FOUND when it is none. */
+gboolean vial_decode_pid(const VialRequest *request, gint64 *out, GError **error);
