@@ -178,6 +178,12 @@ static void reap_unknown(Adoption *adoption, GHashTable *owned, const char *id)
 	vial_sweep(adoption->app, id, on_orphan_swept, adoption);
 }
 
+/* What sleeps or has failed is without a guest. The one its record still names was being swept up when the last viald died. */
+static gboolean has_host(const VialSandbox *sandbox)
+{
+	return sandbox->state != VIAL_STATE_HIBERNATED && sandbox->state != VIAL_STATE_FAILED;
+}
+
 static void reap_orphans(Adoption *adoption)
 {
 	g_autofree char *folder = g_build_filename(adoption->app->config->data_dir, "sandboxes", NULL);
@@ -191,7 +197,8 @@ static void reap_orphans(Adoption *adoption)
 
 	g_hash_table_iter_init(&iter, adoption->app->sandboxes->by_id);
 	while (g_hash_table_iter_next(&iter, NULL, &sandbox))
-		g_hash_table_add(owned, ((VialSandbox *)sandbox)->host_id);
+		if (has_host(sandbox))
+			g_hash_table_add(owned, ((VialSandbox *)sandbox)->host_id);
 	while (dir && (name = g_dir_read_name(dir)))
 		g_hash_table_add(ids, g_strdup(name));
 	for (guint i = 0; i < groups->len; i++)

@@ -367,5 +367,7 @@ class Daemon:
         if self.process.poll() is not None:
             tag = hashlib.sha256(str(self.data).encode()).hexdigest()[:8]
             found += [str(path) for path in Path("/run/netns").glob(f"vial-{tag}-*")]
-            found += [str(path) for pattern in (f"vial-{tag}", f"*/vial-{tag}") for path in Path("/sys/fs/cgroup").glob(pattern)]
+            for pattern in (f"vial-{tag}", f"*/vial-{tag}"):
+                for group in Path("/sys/fs/cgroup").glob(pattern):
+                    found += [f"{path}: {path.read_text().split()}" for path in sorted(group.rglob("cgroup.procs"))]
         return found + [line for line in Path("/proc/mounts").read_text().splitlines() if str(self.folder) in line]

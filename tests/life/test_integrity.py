@@ -190,6 +190,7 @@ def test_viald_killed_at_any_step_of_a_hibernation_loses_nothing(faulty, point):
     assert sandbox.info["status"] in ("running", "hibernated"), sandbox.info
     assert value(sandbox, "x") == "'state'"
     sandbox.delete()
+    assert not os.listdir(faulty.data / "sandboxes"), "the guest that was hibernated lives on beside the one that was woken"
 
 
 @pytest.mark.parametrize("point", ["boot.launch", "boot.hello"])
