@@ -139,6 +139,8 @@ void vial_instance_set_events(VialInstance *instance, const VialInstanceEvents *
 /* Lets go: the host process and the sandbox live on. Accepts NULL. */
 void vial_instance_free(VialInstance *instance);
 
+/* We are about to end it, and cleanup() is to say why. One that has ended by itself has a reason of its own. */
+void vial_instance_condemn(VialInstance *instance, const char *reason);
 /* Nothing it says is to be believed any more: whoever listens to it hears that it has ended. */
 void vial_instance_give_up(VialInstance *instance, const char *reason);
 

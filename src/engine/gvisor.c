@@ -107,7 +107,7 @@ static char *gvisor_cleanup(VialEngine *engine, const char *id, const char *dir)
 	VialCgroupUsage usage = { 0 };
 	gboolean was_oom = vial_cgroup_usage(gvisor->cgroups, id, &usage) && usage.oom_kills > 0;
 	g_autoptr(json_t) exited = vial_host_read_exit(dir);
-	char *reason = vial_host_violation(dir);
+	char *reason = vial_host_reason(dir);
 
 	if (reason)
 		; /* we ended it, and it is known why */

@@ -16,7 +16,7 @@
 
 #define PID_FILE "shim.pid"
 #define EXIT_FILE "exit.json"
-#define VIOLATION_FILE "violation"
+#define REASON_FILE "reason"
 #define MAX_SMALL_FILE 4096
 /* Only a broken kernel takes that long. */
 #define DEATH_MS 10000
@@ -119,16 +119,16 @@ json_t *vial_host_read_exit(const char *dir)
 	return text ? vial_json_parse_object(text, strlen(text), NULL) : NULL;
 }
 
-void vial_host_note_violation(const char *dir, const char *reason)
+void vial_host_note_reason(const char *dir, const char *reason)
 {
-	g_autofree char *path = g_build_filename(dir, VIOLATION_FILE, NULL);
+	g_autofree char *path = g_build_filename(dir, REASON_FILE, NULL);
 	g_autoptr(GError) error = NULL;
 
 	if (!g_file_set_contents_full(path, reason, -1, G_FILE_SET_CONTENTS_NONE, 0600, &error))
-		vial_log_warning("engine", "a broken protocol could not be noted", "reason", reason, "error", error->message);
+		vial_log_warning("engine", "why a sandbox was ended could not be noted", "reason", reason, "error", error->message);
 }
 
-char *vial_host_violation(const char *dir)
+char *vial_host_reason(const char *dir)
 {
-	return read_small(dir, VIOLATION_FILE);
+	return read_small(dir, REASON_FILE);
 }

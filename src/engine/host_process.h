@@ -27,6 +27,6 @@ void vial_host_process_end(int process_fd); /* does not wait */
 /* DIR/exit.json, which the host process has left: a small object, or NULL. It may hold anything. */
 json_t *vial_host_read_exit(const char *dir);
 
-/* Why we ended a sandbox whose agent or host process lied to us; kept in the folder, for its cleanup is often all that is left to say so. */
-void vial_host_note_violation(const char *dir, const char *reason);
-char *vial_host_violation(const char *dir); /* NULL: none */
+/* Why we ended a sandbox, e.g. because its agent lied to us; kept in the folder, for its cleanup is often all that is left to say so. */
+void vial_host_note_reason(const char *dir, const char *reason);
+char *vial_host_reason(const char *dir); /* NULL: none */

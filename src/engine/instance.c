@@ -259,6 +259,12 @@ static void fork_joined(gpointer data)
 	hand_out(instance, 0, NULL);
 }
 
+void vial_instance_condemn(VialInstance *instance, const char *reason)
+{
+	if (!instance->has_ended)
+		vial_host_note_reason(instance->dir, reason);
+}
+
 void vial_instance_give_up(VialInstance *instance, const char *reason)
 {
 	end(instance, reason);
@@ -297,7 +303,7 @@ static void on_closed(VialChannel *channel, const GError *error, gpointer data)
 	if (error->code != VIAL_ERROR_GATEWAY)
 		return end(instance, error->message);
 	reason = g_strconcat(VIAL_REASON_VIOLATION, error->message, NULL);
-	vial_host_note_violation(instance->dir, reason);
+	vial_host_note_reason(instance->dir, reason);
 	end(instance, reason);
 }
 

@@ -140,7 +140,7 @@ static char *microvm_cleanup(VialEngine *engine, const char *id, const char *dir
 	Microvm *microvm = (Microvm *)engine;
 	VialCgroupUsage usage = { 0 };
 	gboolean was_oom = vial_cgroup_usage(microvm->cgroups, id, &usage) && usage.oom_kills > 0;
-	char *reason = vial_host_violation(dir);
+	char *reason = vial_host_reason(dir);
 
 	if (!reason)
 		reason = was_oom ? g_strdup("out_of_memory: the sandbox used all memory it was allowed and was ended") : describe_end(dir);

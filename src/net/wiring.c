@@ -235,26 +235,49 @@ static gboolean add_inner(VialNetlink *gate, int guest_fd, GError **error)
 	return vial_netlink_add_veth(gate, &veth, error);
 }
 
-/* The slot under exactly this number. VIAL_ERROR_CONFLICT: somebody has it. */
-static gboolean build_number(VialWiring *wiring, const char *alias, guint mtu, guint64 bytes_per_second, GError **error)
+/* Behind a gate that has its uplink. */
+static gboolean build_guest(const VialWiring *wiring, VialNetlink *gate, GError **error)
+{
+	vial_autofd int guest_fd = vial_netns_create(wiring->name, error);
+
+	if (guest_fd < 0)
+		return FALSE;
+	if (apply_sysctls(guest_fd, guest_sysctls, G_N_ELEMENTS(guest_sysctls), error) && add_inner(gate, guest_fd, error) &&
+	    setup_guest(guest_fd, error))
+		return TRUE;
+	vial_netns_remove(wiring->name, NULL);
+	return FALSE;
+}
+
+static gboolean build_links(const VialWiring *wiring, int gate_fd, const char *alias, guint mtu, guint64 bytes_per_second, GError **error)
+{
+	g_autoptr(VialNetlink) gate = vial_netlink_open(gate_fd, error);
+	UplinkAddresses uplink;
+
+	if (!gate || !add_uplink(gate, wiring->host_interface, mtu, error) || !build_guest(wiring, gate, error))
+		return FALSE;
+	uplink_addresses(wiring->number, &uplink);
+	if (setup_gate(gate_fd, &uplink, bytes_per_second, error) && setup_host(wiring->host_interface, alias, &uplink, error))
+		return TRUE;
+	vial_netns_remove(wiring->name, NULL);
+	return FALSE;
+}
+
+/*
+ * The slot under exactly this number. VIAL_ERROR_CONFLICT: another daemon has it, or a slot of our own does, which a thread beside us may be building
+ * and a sandbox may be using. So on failure only what was made here goes; a link goes with the namespace its other end is in.
+ */
+static gboolean build_number(const VialWiring *wiring, const char *alias, guint mtu, guint64 bytes_per_second, GError **error)
 {
 	vial_autofd int gate_fd = vial_netns_create(wiring->gate_name, error);
-	vial_autofd int guest_fd = -1;
-	g_autoptr(VialNetlink) gate = NULL;
-	UplinkAddresses uplink;
 
 	if (gate_fd < 0)
 		return FALSE;
-	if (!apply_sysctls(gate_fd, gate_sysctls, G_N_ELEMENTS(gate_sysctls), error))
-		return FALSE;
-	gate = vial_netlink_open(gate_fd, error);
-	if (!gate || !add_uplink(gate, wiring->host_interface, mtu, error))
-		return FALSE;
-	guest_fd = vial_netns_create(wiring->name, error);
-	uplink_addresses(wiring->number, &uplink);
-	return guest_fd >= 0 && apply_sysctls(guest_fd, guest_sysctls, G_N_ELEMENTS(guest_sysctls), error) && add_inner(gate, guest_fd, error) &&
-	       setup_guest(guest_fd, error) && setup_gate(gate_fd, &uplink, bytes_per_second, error) &&
-	       setup_host(wiring->host_interface, alias, &uplink, error);
+	if (apply_sysctls(gate_fd, gate_sysctls, G_N_ELEMENTS(gate_sysctls), error) &&
+	    build_links(wiring, gate_fd, alias, mtu, bytes_per_second, error))
+		return TRUE;
+	vial_netns_remove(wiring->gate_name, NULL);
+	return FALSE;
 }
 
 gboolean vial_wiring_build(VialWiring *wiring, const char *tag, const char *alias, guint first_number, guint mtu, guint64 bytes_per_second,
@@ -266,15 +289,8 @@ gboolean vial_wiring_build(VialWiring *wiring, const char *tag, const char *alia
 		vial_wiring_name(wiring, tag, (first_number + i) % VIAL_SLOT_NUMBERS);
 		if (build_number(wiring, alias, mtu, bytes_per_second, &problem))
 			return TRUE;
-
-		gboolean is_taken = g_error_matches(problem, VIAL_ERROR, VIAL_ERROR_CONFLICT);
-
-		/* Taken by another daemon's slot: the link in question is not ours to remove, the namespaces are. */
-		if (is_taken) {
-			vial_netns_remove(wiring->gate_name, NULL);
+		if (g_error_matches(problem, VIAL_ERROR, VIAL_ERROR_CONFLICT))
 			continue;
-		}
-		vial_wiring_remove(wiring);
 		g_propagate_error(error, g_steal_pointer(&problem));
 		return FALSE;
 	}

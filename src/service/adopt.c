@@ -110,6 +110,8 @@ static void on_adopted(VialInstance *instance, GError *error, gpointer data)
 		vial_sandbox_set_state(sandbox, VIAL_STATE_PAUSED, NULL);
 		return on_thawed(NULL, candidate);
 	}
+	vial_log_warning("sandbox", "cannot be adopted", "sandbox_id", sandbox->id, "host_id", sandbox->host_id, "detail",
+	                 instance ? state : error->message);
 	if (instance) {
 		vial_instance_stop(instance);
 		vial_instance_free(instance);

@@ -49,6 +49,11 @@ static void on_thawed(VialInstance *instance, const GError *error, gpointer data
 		vial_log_error("sandbox", "did not come back after it was frozen", "sandbox_id", sandbox->id, "error", error->message);
 		if (!freeze->error)
 			freeze->error = g_error_copy(error);
+		if (sandbox->instance) {
+			g_autofree char *reason = g_strconcat("not_resumed: ", error->message, NULL);
+
+			vial_instance_condemn(sandbox->instance, reason);
+		}
 		vial_sandbox_guest_ended(sandbox, error->message);
 		return finish(freeze);
 	}

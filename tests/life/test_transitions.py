@@ -16,7 +16,7 @@ import pytest
 from sanitized import Sanitized
 from test_states import run, value, wait_for
 from tools import check_refusal, engine_processes, leftovers, shim_processes
-from vial import Daemon, Sandbox, slow
+from vial import ApiError, Daemon, Sandbox, slow
 
 # No request of this file may take longer: the guest's own limits are 30 s.
 LIMIT = slow(60)
@@ -348,6 +348,10 @@ def test_viald_stops_in_time_whatever_is_queued_and_the_next_one_finds_everythin
         assert status == 0 or (status == 1 and len(signals) > 1), (status, pauses, daemon.log_text()[-3000:])
         assert status == 0 or time.monotonic() - signalled < slow(5), "asked twice, it does not wait"
         daemon.start()
-        assert value(Sandbox(daemon.client(), parent.info), "x") == "'state'", pauses
+        try:
+            assert value(Sandbox(daemon.client(), parent.info), "x") == "'state'", pauses
+        except ApiError:
+            print(pauses, daemon.log_text()[-6000:])
+            raise
         daemon.wait_until_ready()
         daemon.end()
