@@ -56,8 +56,10 @@ int shim_relay_send_host(struct shim *shim, enum vial_wire_type type, json_t *me
 
 void shim_relay_announce(struct shim *shim)
 {
-	json_t *message = json_pack("{s:s, s:s, s:i, s:i, s:s}", "event", "state", "state", state_name(shim->state), "epoch", (int)shim->epoch, "pid",
-	                            (int)shim->sandbox_pid, "engine", "gvisor");
+	/* A viald that is gone asked for what is under way: until it is done, the guest may well not answer. */
+	bool is_busy = shim->command.pid != 0 && shim->command.tag == 0 && shim->state != SHIM_EXITED;
+	json_t *message = json_pack("{s:s, s:s, s:i, s:i, s:s}", "event", "state", "state", is_busy ? "busy" : state_name(shim->state), "epoch",
+	                            (int)shim->epoch, "pid", (int)shim->sandbox_pid, "engine", "gvisor");
 
 	if (shim->state == SHIM_EXITED)
 		json_object_set_new(message, "exit_status", json_integer(shim->exit_status));

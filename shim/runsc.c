@@ -260,7 +260,10 @@ static void command_done(struct shim *shim, int status)
 	shim->command.pid = 0;
 	if (!is_ok) {
 		snprintf(error, sizeof error, "runsc %s failed: %s", shim->command.name, shim->log_tail[0] ? shim->log_tail : "it gave no reason");
-		return answer(shim, shim->command.tag, error);
+		answer(shim, shim->command.tag, error);
+		if (shim->command.tag == 0) /* the next viald was told that we are busy */
+			shim_relay_announce(shim);
+		return;
 	}
 	if (made_sandbox) {
 		shim->sandbox_pid = read_pid_file();

@@ -53,6 +53,7 @@ struct VialInstance {
 	VialInstanceReady ready;
 	gpointer ready_data;
 	guint ready_timer;
+	gboolean was_busy;
 	guint ready_watch;
 	int ready_fd;
 	GError *prepare_error;
@@ -284,10 +285,31 @@ static void identify(VialInstance *instance)
 		hand_out(instance, VIAL_ERROR_UNAVAILABLE, "the process that answers for the sandbox is not the one that was started for it");
 }
 
+static gboolean on_ready_timeout(gpointer data)
+{
+	VialInstance *instance = data;
+
+	instance->ready_timer = 0;
+	hand_out(instance, VIAL_ERROR_TIMEOUT, "the sandbox's host process did not get ready in time");
+	return G_SOURCE_REMOVE;
+}
+
+/* The viald before us asked for a checkpoint, say: until it is written the guest stands still, and a HELLO would find nobody. Granted once. */
+static void await_last_command(VialInstance *instance)
+{
+	if (!instance->ready || instance->is_joining || instance->was_busy)
+		return;
+	instance->was_busy = TRUE;
+	g_clear_handle_id(&instance->ready_timer, g_source_remove);
+	instance->ready_timer = vial_time_add_deadline(VERB_TIMEOUT_MS, on_ready_timeout, instance);
+}
+
 static void on_host_state(VialChannel *channel, const char *state, gpointer data)
 {
 	VialInstance *instance = data;
 
+	if (strcmp(state, "busy") == 0)
+		return await_last_command(instance);
 	instance->state = state;
 	if (strcmp(state, "exited") == 0)
 		end(instance, "the sandbox process ended");
@@ -354,15 +376,6 @@ static gboolean attach(VialInstance *instance, GError **error)
 		return FALSE;
 	instance->channel = vial_channel_new(fd, &events, instance);
 	return TRUE;
-}
-
-static gboolean on_ready_timeout(gpointer data)
-{
-	VialInstance *instance = data;
-
-	instance->ready_timer = 0;
-	hand_out(instance, VIAL_ERROR_TIMEOUT, "the sandbox's host process did not get ready in time");
-	return G_SOURCE_REMOVE;
 }
 
 static gboolean on_ready_readable(int fd, GIOCondition condition, gpointer data)

@@ -11,7 +11,7 @@
 
 const char *vial_message_state(const json_t *message, GError **error)
 {
-	static const char *const states[] = { "new", "created", "running", "paused", "exited", NULL };
+	static const char *const states[] = { "new", "created", "running", "paused", "exited", "busy", NULL };
 	static const char *const events[] = { "state", NULL };
 	int event, state;
 

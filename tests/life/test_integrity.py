@@ -7,14 +7,20 @@ viald reads the file named by VIAL_FAULTS at each of its fault points (src/util/
 import json
 import os
 import shutil
+import signal
 import tempfile
+import threading
 import time
 from pathlib import Path
 
 import pytest
 
 from test_states import run, value, wait_for
+from test_transitions import Asking
+from tools import command_lines, engine_processes, host_id, wait_until
 from vial import ApiError, Daemon, Sandbox
+
+HELLO_SECONDS = 30  # of viald's boot.c
 
 
 @pytest.fixture(scope="module")
@@ -191,6 +197,23 @@ def test_viald_killed_at_any_step_of_a_hibernation_loses_nothing(faulty, point):
     assert value(sandbox, "x") == "'state'"
     sandbox.delete()
     assert not os.listdir(faulty.data / "sandboxes"), "the guest that was hibernated lives on beside the one that was woken"
+
+
+def test_a_guest_whose_checkpoint_outlives_viald_by_long_is_waited_for(faulty):
+    """Longer than a HELLO is: its disk is slow, or its memory large."""
+    sandbox = make(faulty)
+    run(sandbox, "large = bytearray(b'z') * (400 << 20)")
+    (engine,) = engine_processes(faulty, sandbox)
+    Asking(faulty.client(), "POST", f"{sandbox.path}/snapshots", {})
+    wait_until(lambda: any("checkpoint" in command and host_id(faulty, sandbox) in command for _, command in command_lines()), interval=0.005)
+    os.kill(engine, signal.SIGSTOP)
+    faulty.kill()
+    timer = threading.Timer(HELLO_SECONDS + 5, os.kill, (engine, signal.SIGCONT))
+    timer.start()
+    faulty.start()
+    assert not timer.is_alive(), "the checkpoint was over before"
+    assert value(again(faulty, sandbox), "x") == "'state'"
+    again(faulty, sandbox).delete()
 
 
 @pytest.mark.parametrize("point", ["boot.launch", "boot.hello"])

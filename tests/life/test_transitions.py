@@ -350,8 +350,7 @@ def test_viald_stops_in_time_whatever_is_queued_and_the_next_one_finds_everythin
         daemon.start()
         try:
             assert value(Sandbox(daemon.client(), parent.info), "x") == "'state'", pauses
-        except ApiError:
-            print(pauses, daemon.log_text()[-6000:])
-            raise
+        except ApiError as error:
+            raise AssertionError(f"{error}, {pauses}\n{daemon.log_text()[-6000:]}") from error
         daemon.wait_until_ready()
         daemon.end()
