@@ -2,7 +2,6 @@
 /* See ctxrun.h. */
 #include "ctxrun.h"
 
-#include <ctype.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,7 +12,7 @@
 #include "ctxcode.h"
 #include "ctxfiles.h"
 #include "ctxlate.h"
-#include "ctxspill.h"
+#include "spill.h"
 #include "env.h"
 #include "ops.h"
 #include "procguard.h"
@@ -174,33 +173,18 @@ static const struct vial_stream_handlers handlers = {
 
 /* --- accepting --- */
 
-static bool is_good_id(const char *id)
-{
-	if (!*id || strlen(id) > 64)
-		return false;
-	for (; *id; id++) {
-		if (!isalnum((unsigned char)*id) && *id != '-' && *id != '_')
-			return false;
-	}
-	return true;
-}
-
 static bool read_request(struct vial_run *run, struct vial_stream *stream, json_t *request)
 {
 	const char *id, *code;
 	json_t *env = json_object_get(request, "env");
 
-	if (!vial_request_string(stream, request, "code", true, &code) || !vial_request_string(stream, request, "execution_id", true, &id) ||
+	if (!vial_request_string(stream, request, "code", true, &code) || !vial_request_id(stream, request, "execution_id", true, &id) ||
 	    !vial_request_integer(stream, request, "timeout_ms", 0, VIAL_MAX_TIMEOUT_MS, 0, &run->timeout_ms) ||
 	    !vial_request_integer(stream, request, "grace_ms", 0, MAX_GRACE_MS, DEFAULT_GRACE_MS, &run->grace_ms) ||
 	    !vial_request_integer(stream, request, "max_output_bytes", 0, INT64_MAX, DEFAULT_OUTPUT_BYTES, &run->max_output_bytes) ||
 	    !vial_request_integer(stream, request, "max_results_bytes", 0, INT64_MAX, DEFAULT_RESULTS_BYTES, &run->max_results_bytes) ||
 	    !vial_request_bool(stream, request, "raw_ansi", &run->is_ansi) || !vial_env_check(stream, env))
 		return false;
-	if (!is_good_id(id)) {
-		vial_stream_close_error(stream, VIAL_INVALID, "\"execution_id\" must be 1 to 64 letters, digits, - or _");
-		return false;
-	}
 	if (!vial_code_take_budget(stream, strlen(code)))
 		return false;
 	snprintf(run->id, sizeof(run->id), "%s", id);

@@ -19,6 +19,7 @@
 #include <jansson.h>
 
 #include "loop.h"
+#include "ops.h"
 #include "spawn.h"
 #include "stream.h"
 
@@ -31,7 +32,7 @@ struct vial_run {
 	struct vial_stream *stream; /* NULL: nobody listens any more */
 	json_t *code;               /* until it is handed to the kernel */
 	json_t *env;                /* of this run only; may be NULL */
-	char id[65];
+	char id[VIAL_REQUEST_ID_MAX + 1];
 	unsigned number;
 	json_int_t timeout_ms, grace_ms, max_output_bytes, max_results_bytes;
 	bool is_typescript, is_ansi;

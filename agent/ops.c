@@ -2,6 +2,7 @@
 /* The tables of ops.h, and the readers of request fields. */
 #include "ops.h"
 
+#include <ctype.h>
 #include <string.h>
 
 #include "ctxresume.h"
@@ -64,6 +65,26 @@ bool vial_request_string(struct vial_stream *stream, json_t *request, const char
 		return true;
 	}
 	vial_stream_close_error(stream, VIAL_INVALID, "the field \"%s\" must be a string", field);
+	return false;
+}
+
+static bool is_id(const char *text)
+{
+	size_t length = strlen(text);
+
+	for (size_t i = 0; i < length; i++)
+		if (!isalnum((unsigned char)text[i]) && text[i] != '-' && text[i] != '_')
+			return false;
+	return length >= 1 && length <= VIAL_REQUEST_ID_MAX;
+}
+
+bool vial_request_id(struct vial_stream *stream, json_t *request, const char *field, bool is_required, const char **out_value)
+{
+	if (!vial_request_string(stream, request, field, is_required, out_value))
+		return false;
+	if (!*out_value || is_id(*out_value))
+		return true;
+	vial_stream_close_error(stream, VIAL_INVALID, "\"%s\" must be 1 to %d letters, digits, - or _", field, VIAL_REQUEST_ID_MAX);
 	return false;
 }
 

@@ -53,6 +53,9 @@ void vial_resume_done(struct vial_resume *resume, const char *error);
 
 /* Field readers shared by the handlers. Each returns false after closing the stream with `invalid` and the field's name. */
 bool vial_request_string(struct vial_stream *stream, json_t *request, const char *field, bool is_required, const char **out_value);
+#define VIAL_REQUEST_ID_MAX 64
+/* One that may become part of a file's name: 1 to VIAL_REQUEST_ID_MAX letters, digits, - or _. */
+bool vial_request_id(struct vial_stream *stream, json_t *request, const char *field, bool is_required, const char **out_value);
 bool vial_request_integer(struct vial_stream *stream, json_t *request, const char *field, json_int_t minimum, json_int_t maximum, json_int_t fallback,
                           json_int_t *out_value);
 bool vial_request_bool(struct vial_stream *stream, json_t *request, const char *field, bool *out_value);

@@ -81,6 +81,7 @@ static void free_run(struct vial_process_run *run)
 	vial_timer_clear(&run->grace);
 	vial_timer_clear(&run->silence);
 	vial_ring_free(run->ring);
+	vial_spill_finish(run->spill, false);
 	free(run->program);
 	free(run->command);
 	free(run->cwd);
@@ -114,6 +115,20 @@ static json_t *result_of(const struct vial_process_run *run)
 		json_object_set_new(result, "zone_lost", json_true());
 	if (run->is_cancelled)
 		json_object_set_new(result, "cancelled", json_true());
+	return result;
+}
+
+/* The exec's own: whoever is attached has not been cut. */
+static json_t *exec_result_of(struct vial_process_run *run)
+{
+	json_t *result = result_of(run);
+	const char *full_output = vial_spill_finish(run->spill, run->is_truncated);
+
+	run->spill = NULL;
+	if (run->is_truncated)
+		json_object_set_new(result, "truncated", json_true());
+	if (full_output)
+		json_object_set_new(result, "full_output", json_string(full_output));
 	return result;
 }
 
@@ -157,7 +172,7 @@ static void finish(struct vial_process_run *run)
 	if (stream) {
 		close_output(&run->outputs[0]);
 		close_output(&run->outputs[1]);
-		vial_stream_close_ok(stream, result_of(run));
+		vial_stream_close_ok(stream, exec_result_of(run));
 	}
 	for (struct vial_attached *attached = run->attached, *next; attached; attached = next) {
 		next = attached->next;
@@ -204,8 +219,24 @@ static void output_ended(struct vial_process_output *output)
 	finish_or_drain(run);
 }
 
-/* True when there may be more. */
-static bool read_to_stream(struct vial_process_output *output)
+/* How much of it is to be sent. */
+static size_t take_output(struct vial_process_output *output, const uint8_t *bytes, size_t size_bytes)
+{
+	struct vial_process_run *run = output->run;
+	uint64_t left = run->max_output_bytes - output->sent_bytes;
+
+	if (run->max_output_bytes == 0)
+		return size_bytes;
+	vial_spill_add(run->spill, bytes, size_bytes);
+	if (size_bytes > left) {
+		run->is_truncated = true;
+		size_bytes = (size_t)left;
+	}
+	output->sent_bytes += size_bytes;
+	return size_bytes;
+}
+
+static void read_to_stream(struct vial_process_output *output)
 {
 	struct vial_process_run *run = output->run;
 	size_t size;
@@ -217,17 +248,16 @@ static bool read_to_stream(struct vial_process_output *output)
 		vial_watch_remove(&output->watch);
 		vial_timer_clear(&run->silence);
 		vial_stream_wait_writable(run->stream);
-		return false;
+		return;
 	}
 	got = read(output->fd, space, size);
-	vial_stream_commit(run->stream, output->channel, got > 0 ? (size_t)got : 0);
+	vial_stream_commit(run->stream, output->channel, got > 0 ? take_output(output, space, (size_t)got) : 0);
 	if (got < 0 && (errno == EAGAIN || errno == EINTR))
-		return false;
+		return;
 	if (got <= 0)
 		output_ended(output);
 	else if (run->is_exited)
 		finish_or_drain(run);
-	return false;
 }
 
 static void kick_attached(struct vial_process_run *run)
@@ -492,6 +522,8 @@ static void on_drop(struct vial_stream *stream)
 
 	run->stream = NULL;
 	run->is_background = true;
+	vial_spill_finish(run->spill, false);
+	run->spill = NULL;
 	if (run->input.source == stream)
 		run->input.source = NULL;
 	if (!run->ring)
@@ -670,6 +702,9 @@ static struct vial_process_run *new_run(struct vial_stream *stream, const struct
 	run->started_ms = vial_loop_now_ms();
 	run->started_at_ms = (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
 	strcpy(run->user, options->user->name);
+	run->max_output_bytes = options->is_background ? 0 : options->max_output_bytes;
+	if (run->max_output_bytes > 0)
+		run->spill = vial_spill_new(VIAL_SPILL_OUTPUT, options->execution_id, options->user);
 	if (!run->program || !run->command || !run->cwd || (options->is_background && !run->ring)) {
 		free_run(run);
 		return NULL;

@@ -15,6 +15,7 @@
 #include "loop.h"
 #include "ring.h"
 #include "spawn.h"
+#include "spill.h"
 #include "stream.h"
 
 struct vial_process_output {
@@ -22,6 +23,7 @@ struct vial_process_output {
 	struct vial_watch watch;
 	int fd; /* -1: at its end */
 	uint8_t channel;
+	uint64_t sent_bytes;
 };
 
 /* Bytes on their way to the process's stdin; bounded by the stream's credit. */
@@ -61,6 +63,9 @@ struct vial_process_run {
 	struct vial_process_output outputs[2];
 	struct vial_process_input input;
 	struct vial_stream *stream; /* the exec's; NULL in the background */
+	uint64_t max_output_bytes;  /* of each output, on the exec's stream; 0: all of it */
+	struct vial_spill *spill;   /* with max_output_bytes: all of both */
+	bool is_truncated;
 	struct vial_ring *ring;
 	struct vial_attached *attached;
 	struct vial_timer deadline, grace, silence;
@@ -76,7 +81,9 @@ struct vial_process_options {
 	const struct vial_user *user;
 	bool has_stdin, is_background, is_pty;
 	unsigned short rows, columns;
-	int64_t timeout_ms; /* 0: none */
+	int64_t timeout_ms;        /* 0: none */
+	uint64_t max_output_bytes; /* 0: any number. Else the whole goes into a file named after execution_id, and stays if it was cut */
+	const char *execution_id;
 };
 
 /* Takes the stream over in any case: it is closed when the process has ended, or could not start. */

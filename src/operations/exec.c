@@ -36,7 +36,9 @@ VIAL_SHAPE(end_shape, { "exit_code", VIAL_SHAPE_INT, TRUE, G_MININT32, G_MAXINT3
            { "timed_out", VIAL_SHAPE_BOOL, FALSE, 0, 0, NULL, G_STRUCT_OFFSET(VialExecEnd, timed_out) },
            { "oom", VIAL_SHAPE_BOOL, FALSE, 0, 0, NULL, G_STRUCT_OFFSET(VialExecEnd, oom) },
            { "zone_lost", VIAL_SHAPE_BOOL, FALSE, 0, 0, NULL, G_STRUCT_OFFSET(VialExecEnd, zone_lost) },
-           { "cancelled", VIAL_SHAPE_BOOL, FALSE, 0, 0, NULL, G_STRUCT_OFFSET(VialExecEnd, cancelled) });
+           { "cancelled", VIAL_SHAPE_BOOL, FALSE, 0, 0, NULL, G_STRUCT_OFFSET(VialExecEnd, cancelled) },
+           { "truncated", VIAL_SHAPE_BOOL, FALSE, 0, 0, NULL, G_STRUCT_OFFSET(VialExecEnd, truncated) },
+           { "full_output", VIAL_SHAPE_TEXT, FALSE, 0, VIAL_PATH_MAX_BYTES, NULL, G_STRUCT_OFFSET(VialExecEnd, full_output) });
 
 VIAL_SHAPE(background_shape, { "pid", VIAL_SHAPE_INT, TRUE, 1, G_MAXINT32, NULL, G_STRUCT_OFFSET(VialExecEnd, pid) });
 VIAL_SHAPE(detached_shape, { "detached", VIAL_SHAPE_BOOL, TRUE, 0, 0, NULL, G_STRUCT_OFFSET(VialExecEnd, detached) });
@@ -49,6 +51,12 @@ static void exec_free(gpointer data)
 	if (exec->free_data)
 		exec->free_data(exec->data);
 	g_free(exec);
+}
+
+static void on_opening(VialOperation *operation, json_t *open)
+{
+	if (json_object_get(open, "max_output_bytes"))
+		json_object_set_new(open, "execution_id", json_string(vial_call_id(vial_guest_call(operation))));
 }
 
 static void on_opened(VialOperation *operation)
@@ -113,6 +121,8 @@ static json_t *outcome(const VialExecEnd *end)
 	                 (json_int_t)end->duration_ms, "signal", end->signal);
 	if (end->oom)
 		json_object_set_new(json, "oom", json_true());
+	if (end->truncated)
+		json_object_set_new(json, "truncated", json_true());
 	return json;
 }
 
@@ -210,7 +220,7 @@ static json_t *make_detail(const VialExecRequest *request)
 	return detail;
 }
 
-static json_t *make_open(const VialExecRequest *request, const json_t *detail)
+static json_t *make_open(const VialExecRequest *request, const json_t *detail, gint64 max_output_bytes)
 {
 	json_t *open = json_copy((json_t *)detail);
 
@@ -219,14 +229,16 @@ static json_t *make_open(const VialExecRequest *request, const json_t *detail)
 		json_object_set(open, "env", request->env);
 	if (request->input)
 		json_object_set_new(open, "stdin", json_true());
+	if (max_output_bytes > 0)
+		json_object_set_new(open, "max_output_bytes", json_integer(max_output_bytes));
 	return open;
 }
 
-VialOperation *vial_exec_start(const VialCaller *caller, const char *sandbox_id, const VialExecRequest *request, const VialExecSink *sink,
-                               gpointer data, GDestroyNotify free_data, GError **error)
+VialOperation *vial_exec_start(const VialCaller *caller, const char *sandbox_id, const VialExecRequest *request, gint64 max_output_bytes,
+                               const VialExecSink *sink, gpointer data, GDestroyNotify free_data, GError **error)
 {
 	static const VialGuestEvents events = {
-		.opened = on_opened, .data = on_data, .event = on_event, .writable = on_writable, .closed = on_closed
+		.opening = on_opening, .opened = on_opened, .data = on_data, .event = on_event, .writable = on_writable, .closed = on_closed
 	};
 	VialVerb verb = request->is_terminal ? VIAL_VERB_PTY : VIAL_VERB_EXEC;
 	Exec *exec = g_new0(Exec, 1);
@@ -241,13 +253,13 @@ VialOperation *vial_exec_start(const VialCaller *caller, const char *sandbox_id,
 	if (request->input)
 		exec->input.bytes = g_bytes_ref(request->input);
 	detail = make_detail(request);
-	return vial_guest_start(verb, sandbox, make_open(request, detail), detail, &events, exec, exec_free, error);
+	return vial_guest_start(verb, sandbox, make_open(request, detail, max_output_bytes), detail, &events, exec, exec_free, error);
 }
 
 VialOperation *vial_op_exec(const VialCaller *caller, const char *sandbox_id, const VialExecRequest *request, const VialExecSink *sink, gpointer data,
                             GError **error)
 {
-	return vial_exec_start(caller, sandbox_id, request, sink, data, NULL, error);
+	return vial_exec_start(caller, sandbox_id, request, 0, sink, data, NULL, error);
 }
 
 void vial_op_exec_resize(VialOperation *operation, gint64 rows, gint64 cols)

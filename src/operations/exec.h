@@ -28,6 +28,8 @@ typedef struct {
 	gboolean zone_lost; /* the guest killed its own init, and every process with it */
 	gboolean cancelled;
 	gboolean detached;
+	gboolean truncated;      /* there was more than was asked for */
+	const char *full_output; /* where in the sandbox the whole output is, or NULL */
 } VialExecEnd;
 
 typedef struct {
@@ -48,11 +50,10 @@ void vial_op_exec_signal(VialOperation *operation, const char *name);
 /* What the process printed last, then what it prints, until it exits. Cancelling only stops listening. */
 VialOperation *vial_op_attach(const VialCaller *caller, const char *sandbox_id, gint64 pid, const VialExecSink *sink, gpointer data, GError **error);
 
-/* The same as vial_op_exec() as one bounded answer: VIAL_ANSWER_OUTPUT_BYTES of each stream, as text. */
+/* The same as vial_op_exec() as one bounded answer: VIAL_ANSWER_OUTPUT_BYTES of each stream, as text. The rest is in a file in the sandbox. */
 typedef struct {
 	const char *output[2]; /* by VialOutputStream; UTF-8 */
 	gsize output_size[2];
-	gboolean truncated;
 	VialExecEnd end;
 } VialExecAnswer;
 

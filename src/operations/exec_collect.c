@@ -1,8 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A command as one bounded answer. */
+/*
+ * A command as one bounded answer. The guest is told the bound, so that it cuts in time and keeps the whole in a file; a guest that does not keep to
+ * it is cut here.
+ */
 #include "operations/exec_private.h"
 #include "operations/limits.h"
 #include "util/utf8.h"
+
+/* What is no text grows on the way: each byte of it becomes a replacement character of three. */
+#define TEXT_MAX_BYTES (3 * VIAL_ANSWER_OUTPUT_BYTES)
 
 typedef struct {
 	VialExecDone done;
@@ -30,7 +36,7 @@ static gboolean on_output(VialOutputStream stream, GBytes *bytes, gpointer data)
 static void on_end(const VialExecEnd *end, const GError *error, gpointer data)
 {
 	Collection *collection = data;
-	VialExecAnswer answer = { .truncated = FALSE };
+	VialExecAnswer answer;
 
 	if (error)
 		return collection->done(NULL, error, collection->data);
@@ -41,7 +47,7 @@ static void on_end(const VialExecEnd *end, const GError *error, gpointer data)
 		vial_output_finish(output);
 		answer.output[i] = output->text->str;
 		answer.output_size[i] = output->text->len;
-		answer.truncated = answer.truncated || output->is_truncated;
+		answer.end.truncated = answer.end.truncated || output->is_truncated;
 	}
 	collection->done(&answer, NULL, collection->data);
 }
@@ -54,7 +60,7 @@ VialOperation *vial_op_exec_collected(const VialCaller *caller, const char *sand
 
 	collection->done = done;
 	collection->data = data;
-	vial_output_init(&collection->output[0], VIAL_ANSWER_OUTPUT_BYTES);
-	vial_output_init(&collection->output[1], VIAL_ANSWER_OUTPUT_BYTES);
-	return vial_exec_start(caller, sandbox_id, request, &sink, collection, collection_free, error);
+	vial_output_init(&collection->output[0], TEXT_MAX_BYTES);
+	vial_output_init(&collection->output[1], TEXT_MAX_BYTES);
+	return vial_exec_start(caller, sandbox_id, request, VIAL_ANSWER_OUTPUT_BYTES, &sink, collection, collection_free, error);
 }

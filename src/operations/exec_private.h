@@ -4,6 +4,6 @@
 
 #include "operations/exec.h"
 
-/* `data` is freed by `free_data` (may be NULL) with the operation, also when it is refused. */
-VialOperation *vial_exec_start(const VialCaller *caller, const char *sandbox_id, const VialExecRequest *request, const VialExecSink *sink,
-                               gpointer data, GDestroyNotify free_data, GError **error);
+/* `max_output_bytes` of each stream are heard, 0: all. `data` is freed by `free_data` (may be NULL) with the operation, also when it is refused. */
+VialOperation *vial_exec_start(const VialCaller *caller, const char *sandbox_id, const VialExecRequest *request, gint64 max_output_bytes,
+                               const VialExecSink *sink, gpointer data, GDestroyNotify free_data, GError **error);

@@ -9,6 +9,8 @@
  */
 #include "util/ansi.h"
 
+#include <string.h>
+
 enum { TEXT, ESCAPE, CSI, STRING, STRING_ESCAPE };
 
 static gboolean is_string_start(gunichar c)
@@ -58,14 +60,32 @@ static gboolean take(VialAnsi *ansi, gunichar c)
 	return !is_control || c == '\n' || c == '\r' || c == '\t';
 }
 
+/* Most output is nothing else, and it may be gigabytes. */
+static gsize plain_run(const char *text, const char *end)
+{
+	const char *next = text;
+
+	while (next < end && ((*next >= 0x20 && *next < 0x7f) || *next == '\n'))
+		next++;
+	return (gsize)(next - text);
+}
+
 void vial_ansi_strip(VialAnsi *ansi, GString *text)
 {
 	const char *from = text->str, *end = text->str + text->len;
 	char *to = text->str;
 
 	while (from < end) {
-		const char *next = g_utf8_next_char(from);
+		gsize plain = ansi->state == TEXT ? plain_run(from, end) : 0;
+		const char *next;
 
+		if (to != from)
+			memmove(to, from, plain);
+		from += plain;
+		to += plain;
+		if (from == end)
+			break;
+		next = g_utf8_next_char(from);
 		if (take(ansi, g_utf8_get_char(from)))
 			while (from < next)
 				*to++ = *from++;

@@ -110,6 +110,30 @@ def test_collected_output_has_a_limit_and_says_when_it_was_cut(sandbox):
     assert 1_000_000 < len(result["stdout"]) <= 4 * 1024 * 1024 + 200
 
 
+@pytest.mark.parametrize("user", ["user", "root"])
+def test_what_an_answer_has_no_room_for_is_in_a_file_of_the_one_who_ran_it(sandbox, user):
+    result = sandbox.exec("head -c 5000000 /dev/zero | tr '\\0' a; head -c 4500000 /dev/zero >&2; echo end", user=user)
+    assert result["truncated"] is True and result["exit_code"] == 0
+    assert result["stdout"] == "a" * (4 << 20) and result["stderr"] == "\0" * (4 << 20)
+    whole = sandbox.exec(f"wc -c < {result['full_output']}; stat -c %U {result['full_output']}; tr -dc 'a-z' < {result['full_output']} | tail -c 4", user=user)
+    assert whole["stdout"].split() == [str(5_000_000 + 4_500_000 + 4), user, "aend"], whole
+    assert "full_output" not in whole and whole["truncated"] is False
+
+
+def test_output_that_is_no_text_is_whole_although_it_grows_on_the_way(sandbox):
+    result = sandbox.exec("head -c 4000000 /dev/zero | tr '\\0' '\\377'")
+    assert result["truncated"] is False and result["stdout"] == "\ufffd" * 4_000_000 and "full_output" not in result
+
+
+def test_only_what_was_cut_leaves_a_file_and_only_the_latest_do(sandbox):
+    sandbox.exec("rm -rf /tmp/.vial-output-*", user="root")
+    sandbox.exec("head -c 3000000 /dev/zero")
+    assert out(sandbox, "find /tmp/.vial-output-* -type f") == ""
+    paths = [sandbox.exec("head -c 4200000 /dev/zero")["full_output"] for _ in range(10)]
+    assert set(out(sandbox, "find /tmp/.vial-output-* -type f").split()) == set(paths[-8:])
+
+
+
 def test_events_arrive_while_the_command_runs_and_in_order(client, sandbox):
     started = time.monotonic()
     arrivals = []

@@ -57,7 +57,9 @@ static void on_done(const VialExecAnswer *answer, const GError *error, gpointer 
 	for (guint i = 0; i < G_N_ELEMENTS(stream_names); i++)
 		json_object_set_new(json, stream_names[i], json_stringn(answer->output[i], answer->output_size[i]));
 	json_object_set_new(json, "timed_out", json_boolean(answer->end.timed_out));
-	json_object_set_new(json, "truncated", json_boolean(answer->truncated));
+	json_object_set_new(json, "truncated", json_boolean(answer->end.truncated));
+	if (answer->end.full_output)
+		json_object_set_new(json, "full_output", json_string(answer->end.full_output));
 	vial_request_reply_json(exchange->request, 200, json);
 	vial_exchange_end(exchange);
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a run's answer has no room for: a file in the sandbox, written with the user's rights. The first 64 KiB are kept in memory,
- * so that a run with ordinary output touches no disk; a file whose run turns out not to be cut is removed again. Two kinds: the full text of a run
- * whose output was cut, and the results beyond the budget, one JSON text per line. The latest eight of each kind are kept.
+ * What the answer to a run or an exec has no room for: a file in the sandbox, written with the user's rights. The first 64 KiB are kept in memory,
+ * so that ordinary output touches no disk; a file whose answer turns out not to be cut is removed again. Two kinds: the full text of what was cut,
+ * and a run's results beyond the budget, one JSON text per line. The latest eight of each kind are kept.
  */
 #pragma once
 

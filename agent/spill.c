@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See ctxspill.h. */
-#include "ctxspill.h"
+/* See spill.h. */
+#include "spill.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -11,7 +11,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define DIRECTORY "/tmp/.vial-output"
+/* One for each user: what root has made the others could not write into. */
+#define DIRECTORY "/tmp/.vial-output-"
+#define DIRECTORY_BYTES (sizeof(DIRECTORY) + 10)
 #define MEMORY_BYTES (64u * 1024u)
 /* Older ones are removed. */
 #define MAX_FILES 8
@@ -27,7 +29,8 @@ static const struct {
 
 struct vial_spill {
 	enum vial_spill_kind kind;
-	char path[sizeof(DIRECTORY) + 96];
+	char directory[DIRECTORY_BYTES];
+	char path[DIRECTORY_BYTES + 96];
 	struct vial_user user;
 	uint8_t *bytes; /* until there is a file */
 	size_t size;
@@ -46,7 +49,8 @@ struct vial_spill *vial_spill_new(enum vial_spill_kind kind, const char *executi
 	if (!spill)
 		return NULL;
 	spill->kind = kind;
-	snprintf(spill->path, sizeof(spill->path), DIRECTORY "/%.64s%s", execution_id, kinds[kind].suffix);
+	snprintf(spill->directory, sizeof(spill->directory), DIRECTORY "%u", (unsigned)user->uid);
+	snprintf(spill->path, sizeof(spill->path), "%s/%.64s%s", spill->directory, execution_id, kinds[kind].suffix);
 	spill->user = *user;
 	spill->fd = -1;
 	return spill;
@@ -59,7 +63,7 @@ static int open_file(const struct vial_spill *spill)
 
 	if (vial_user_enter(&spill->user) < 0)
 		return -1;
-	mkdir(DIRECTORY, 0700);
+	mkdir(spill->directory, 0700);
 	fd = open(spill->path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
 	vial_user_leave();
 	return fd;
