@@ -90,7 +90,7 @@ def test_the_number_of_processes_has_a_limit(fresh):
             "        made += 1\n"
             "except OSError as problem: print(made, problem.errno)\n"
             "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); os.killpg(0, signal.SIGTERM)\n")
-    result = fresh.call("POST", "/exec", {"argv": ["setsid", "-w", "python3", "-c", code], "timeout_seconds": 60})
+    result = fresh.call("POST", "/exec", {"argv": ["setsid", "-w", "python3", "-c", code], "timeout_seconds": slow(60)})
     made, errno = map(int, result["stdout"].split())
     assert 10 < made < 20000 and errno == 11, result
     assert answers(fresh)

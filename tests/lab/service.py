@@ -450,7 +450,7 @@ def test_the_end_leaves_nothing(lab, state):
 # test_spec.py and test_sanitizers.py, which are about viald itself.
 API_SUITE = ["test_sandboxes.py", "test_exec.py", "test_files.py", "test_system.py", "test_logs.py", "test_processes.py", "test_pty.py", "test_ports.py", "test_survival.py",
              "test_limits.py", "test_lifecycle.py"]
-API_SECONDS = 1300
+API_SECONDS = 2200
 LEFT_OUT = "quarter_gigabyte or large_upload or large_download or cell_that_takes_all_memory or background_hog"
 
 

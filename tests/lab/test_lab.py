@@ -9,7 +9,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 SKIPPED = 77
 
 
-@pytest.mark.timeout(1600)  # the lab itself gives up after VIAL_LAB_TIMEOUT (1500) seconds
+@pytest.mark.timeout(2500)  # the lab itself gives up after VIAL_LAB_TIMEOUT (2400) seconds
 @pytest.mark.skipif(os.environ.get("VIAL_SKIP_LAB") == "1", reason="VIAL_SKIP_LAB=1")
 def test_the_microvm_engine_works_on_an_emulated_processor():
     environment = {**os.environ, "VIAL_DATA": os.environ.get("VIAL_DATA_TEST", "/var/lib/vial-test"), "VIAL_BUILD": os.environ.get("VIAL_BUILD", os.path.join(ROOT, "build"))}
