@@ -39,7 +39,12 @@ struct vial_spill {
 	bool is_broken;
 };
 
-static char kept[2][MAX_FILES][sizeof(((struct vial_spill *)0)->path)];
+struct kept_file {
+	char path[sizeof(((struct vial_spill *)0)->path)];
+	struct vial_user user;
+};
+
+static struct kept_file kept[2][MAX_FILES];
 static unsigned next_kept[2];
 
 struct vial_spill *vial_spill_new(enum vial_spill_kind kind, const char *execution_id, const struct vial_user *user)
@@ -137,14 +142,16 @@ static void remove_file(const char *path, const struct vial_user *user)
 	vial_user_leave();
 }
 
+/* The oldest goes, with the rights of the one whose it is. */
 static void remember(const struct vial_spill *spill)
 {
 	unsigned *next = &next_kept[spill->kind];
-	char *slot = kept[spill->kind][*next];
+	struct kept_file *slot = &kept[spill->kind][*next];
 
-	if (*slot)
-		remove_file(slot, &spill->user);
-	memcpy(slot, spill->path, sizeof(spill->path));
+	if (slot->path[0])
+		remove_file(slot->path, &slot->user);
+	memcpy(slot->path, spill->path, sizeof(slot->path));
+	slot->user = spill->user;
 	*next = (*next + 1) % MAX_FILES;
 }
 

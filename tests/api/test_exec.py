@@ -133,6 +133,12 @@ def test_only_what_was_cut_leaves_a_file_and_only_the_latest_do(sandbox):
     assert set(out(sandbox, "find /tmp/.vial-output-* -type f").split()) == set(paths[-8:])
 
 
+def test_the_oldest_file_goes_whoever_has_made_it(sandbox):
+    root = sandbox.exec("head -c 4200000 /dev/zero", user="root")["full_output"]
+    paths = [sandbox.exec("head -c 4200000 /dev/zero")["full_output"] for _ in range(8)]
+    assert root and set(out(sandbox, "find /tmp/.vial-output-* -type f", user="root").split()) == set(paths)
+
+
 
 def test_events_arrive_while_the_command_runs_and_in_order(client, sandbox):
     started = time.monotonic()
