@@ -43,6 +43,7 @@ class Storm:
         self.tokens = {}      # sandbox id -> value of its variable, or None where that is not known
         self.snapshots = {}   # snapshot id -> the same
         self.ended = set()    # ids that were seen failed
+        self.cut = {}         # sandbox id -> what was being read from it when the answer broke off
         self.statuses = Counter()
         self.recent = []
         self.problems = []
@@ -57,6 +58,9 @@ class Storm:
         started = time.monotonic()
         try:
             answer = client.ask(method, path, body)
+        except http.client.IncompleteRead as error:
+            self.note_cut(verb, path, f"{method} {path}: {error!r} after {time.monotonic() - started:.1f} s")
+            return None
         except (OSError, http.client.HTTPException) as error:
             self.complain(f"{method} {path}: {error!r} after {time.monotonic() - started:.1f} s")
             return None
@@ -68,6 +72,15 @@ class Storm:
             return answer
         self.check_refusal(f"{method} {path} -> {answer.status}", answer)
         return None
+
+    def note_cut(self, verb, path, problem):
+        """A file whose length is announced can only break off when the guest that sends it dies; settle() asks whether it did."""
+        if verb != "read":
+            return self.complain(problem)
+        with self.lock:
+            self.steps += 1
+            self.statuses[verb, "cut"] += 1
+            self.cut[path.split("/")[3]] = problem
 
     def check_refusal(self, what, answer):
         try:
@@ -290,6 +303,9 @@ class Storm:
             return all(entry["status"] in SETTLED for entry in shown.values())
 
         wait_for(is_settled, slow(60))
+        alive = [problem for id_, problem in self.cut.items() if id_ in shown and shown[id_]["status"] != "failed"]
+        assert not alive, alive
+        self.cut.clear()
         with self.lock:
             # Children of a fork whose answer was an error are there all the same: they are the storm's, too.
             self.tokens = {id_: self.tokens.get(id_) for id_ in shown}
