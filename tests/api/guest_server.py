@@ -144,7 +144,7 @@ class Handler(BaseHTTPRequestHandler):
     def on_refuse_early(self, query):
         self.reply(b"too much", 413)
         self.request.shutdown(socket.SHUT_WR)
-        time.sleep(0.5)  # a close with unread bytes would reset the connection, and could overtake the answer
+        time.sleep(10)  # a close with unread bytes would reset the connection, and could overtake the answer
         self.close_connection = True
 
     def on_echo_while_reading(self, query):

@@ -79,8 +79,8 @@ def test_input_is_read_by_the_command(sandbox):
 
 def test_a_time_limit_ends_the_command_and_all_it_started(sandbox):
     started = time.monotonic()
-    result = sandbox.exec("echo before; (exec -a tardy-child sleep 300) & exec -a tardy sleep 300", timeout_seconds=1)
-    assert time.monotonic() - started < slow(15)
+    result = sandbox.exec("echo before; (exec -a tardy-child sleep 300) & exec -a tardy sleep 300", timeout_seconds=3)
+    assert time.monotonic() - started < slow(20)
     assert result["timed_out"] is True and result["stdout"] == "before\n" and result["exit_code"] != 0
     wait_until(lambda: not alive(sandbox, "tardy"))
 
@@ -185,13 +185,13 @@ def test_a_client_that_leaves_takes_its_command_along(client, sandbox):
 
 
 def test_many_commands_run_at_once(client, sandbox):
+    """None of them ends before all of them have begun."""
     responses = [client.connection() for _ in range(20)]
-    started = time.monotonic()
+    all_began = "until [ $(ls began-* | wc -l) = 20 ]; do sleep 0.2; done"
     for number, connection in enumerate(responses):
-        connection.request("POST", sandbox.path + "/exec", json.dumps({"cmd": f"sleep 1; echo {number}"}),
+        connection.request("POST", sandbox.path + "/exec", json.dumps({"cmd": f"touch began-{number}; {all_began}; echo {number}"}),
                            {"Authorization": f"Bearer {client.key}", "Content-Type": "application/json"})
     assert [json.loads(connection.getresponse().read())["stdout"] for connection in responses] == [f"{n}\n" for n in range(20)]
-    assert time.monotonic() - started < slow(12)
     for connection in responses:
         connection.close()
 
@@ -206,11 +206,12 @@ def test_an_exec_to_a_sleeping_sandbox_wakes_it(fresh):
 
 def test_hot_commands_are_quick(sandbox):
     """No benchmark: only that nothing between client and program waits for a timer."""
-    exec_argv(sandbox, "true")
-    started = time.monotonic()
+    times = []
     for _ in range(20):
+        started = time.monotonic()
         exec_argv(sandbox, "true")
-    assert (time.monotonic() - started) / 20 < 0.25 * SLOWNESS
+        times.append(time.monotonic() - started)
+    assert min(times) < 0.25 * SLOWNESS, times
 
 
 def test_the_environment_is_that_of_a_login(sandbox):

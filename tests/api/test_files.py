@@ -253,9 +253,9 @@ def test_changes_are_watched(client, sandbox):
 
     def watch():
         response = client.open("GET", sandbox.path + "/fs/watch?path=/workspace/watched&recursive=true")
-        ready.set()
         try:
             for name, data in read_events(response):
+                ready.set()  # the first event says that it is watching
                 seen.append((name, data["path"]))
                 if data["path"].endswith("last"):
                     break
@@ -265,10 +265,9 @@ def test_changes_are_watched(client, sandbox):
 
     watcher = threading.Thread(target=watch, daemon=True)
     watcher.start()
-    assert ready.wait(20)
-    time.sleep(0.3)
+    assert ready.wait(60)
     out(sandbox, "cd watched; echo 1 > new; echo 2 >> new; mv new renamed; rm renamed; echo x > sub/inner; sleep 0.3; touch last")
-    watcher.join(20)
+    watcher.join(60)
     paths = [path for _, path in seen]
     assert "/workspace/watched/new" in paths and "/workspace/watched/last" in paths, seen
     assert ("create", "/workspace/watched/new") in seen

@@ -45,16 +45,16 @@ def test_a_sandbox_ends_when_its_time_is_up_even_while_it_works(client):
 
 
 def test_an_unused_sandbox_ends_after_its_idle_time_and_a_used_one_does_not(client):
-    sandbox = client.create(idle_seconds=2)
-    for _ in range(4):
+    sandbox = client.create(idle_seconds=6)
+    for _ in range(8):
         time.sleep(1)
         assert out(sandbox, "echo used") == "used\n"
     wait_until(lambda: is_gone(sandbox))
 
 
 def test_a_working_sandbox_is_not_idle(client):
-    sandbox = client.create(idle_seconds=1)
-    assert out(sandbox, "sleep 3; echo done") == "done\n"
+    sandbox = client.create(idle_seconds=3)
+    assert out(sandbox, "sleep 6; echo done") == "done\n"
     sandbox.delete()
 
 

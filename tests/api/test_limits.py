@@ -86,7 +86,7 @@ def test_the_number_of_processes_has_a_limit(fresh):
             "made = 0\n"
             "try:\n"
             "    while made < 20000:\n"
-            "        if os.fork() == 0: time.sleep(30); os._exit(0)\n"
+            "        if os.fork() == 0: time.sleep(600); os._exit(0)\n"
             "        made += 1\n"
             "except OSError as problem: print(made, problem.errno)\n"
             "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); os.killpg(0, signal.SIGTERM)\n")

@@ -31,7 +31,7 @@ def test_a_new_sandbox_tells_that_it_runs(fresh):
 
 
 def test_calls_and_their_output_are_told_in_order(fresh):
-    fresh.exec("echo one; sleep 0.1; echo two >&2; sleep 0.1; printf 'three\\r\\nfour'; exit 3")
+    fresh.exec("echo one; sleep 1; echo two >&2; sleep 1; printf 'three\\r\\nfour'; exit 3")
     matches = [LINE.match(line) for line in lines_of(fresh)]
     assert all(matches)
     told = [(m[2].strip(), m[3]) for m in matches][1:]
@@ -112,7 +112,7 @@ class Follower:
             pass
         self.ended.set()
 
-    def wait_for(self, text, seconds=10):
+    def wait_for(self, text, seconds=60):
         deadline = time.monotonic() + seconds
         while time.monotonic() < deadline:
             if any(text in line for _, line in self.lines):
@@ -123,7 +123,7 @@ class Follower:
     def close(self):
         # Not connection.close(): that waits for the reading thread.
         self.socket.shutdown(socket.SHUT_RDWR)
-        assert self.ended.wait(10)
+        assert self.ended.wait(60)
         self.response.connection.close()
 
 
@@ -151,10 +151,11 @@ def test_following_one_stream_as_text_from_now_on(fresh):
 
 def test_output_is_followed_while_the_command_runs(fresh):
     follower = Follower(fresh, stream="stdout")
-    runner = threading.Thread(target=fresh.exec, args=("echo first; sleep 1.5; echo second",))
+    runner = threading.Thread(target=fresh.exec, args=("echo first; until [ -e seen ]; do sleep 0.1; done; echo second",))
     runner.start()
     follower.wait_for("first")
     assert not any("second" in line for _, line in follower.lines)
+    fresh.exec("touch seen")
     runner.join()
     follower.wait_for("second")
     follower.close()
@@ -165,7 +166,7 @@ def test_followers_end_with_the_sandbox(client):
     followers = [Follower(sandbox, accept=accept) for accept in ["text/event-stream", "text/plain"]]
     sandbox.delete()
     for follower in followers:
-        assert follower.ended.wait(10)
+        assert follower.ended.wait(60)
         follower.wait_for("the sandbox is deleted")
     assert sandbox.ask("GET", "/logs").status == 404
 
@@ -175,7 +176,7 @@ def test_followers_that_vanish_leave_nothing(fresh, daemon):
     for _ in range(20):
         Follower(fresh).close()
     fresh.exec("echo x")
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 60
     while daemon.open_files() > before and time.monotonic() < deadline:
         time.sleep(0.05)
     assert daemon.open_files() <= before and daemon.alive()
@@ -198,7 +199,7 @@ def test_bad_queries(sandbox, query):
 
 def wait_until_recorded(daemon, sandbox):
     """A call's end is recorded behind its answer; a crash in those milliseconds would tell it as interrupted."""
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 60
     while time.monotonic() < deadline:
         with sqlite3.connect(f"file:{daemon.data}/db.sqlite?mode=ro", uri=True) as database:
             if database.execute("SELECT status FROM calls WHERE sandbox_id = ?", (sandbox.id,)).fetchall() == [("done",)]:

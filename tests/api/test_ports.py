@@ -54,7 +54,7 @@ def headers_of(answer):
     return {name.lower(): value for name, value in answer.json()["headers"]}
 
 
-def until(condition, seconds=10):
+def until(condition, seconds=20):
     deadline = time.monotonic() + slow(seconds)
     while time.monotonic() < deadline:
         if condition():

@@ -49,7 +49,7 @@ class Terminal:
         return self.last, self.socket.close_code
 
 
-def until(condition, seconds=10):
+def until(condition, seconds=20):
     deadline = time.monotonic() + slow(seconds)
     while time.monotonic() < deadline:
         if condition():

@@ -47,7 +47,7 @@ class Terminal:
         self.output += data
         return bool(data)
 
-    def expect(self, pattern, timeout=10):
+    def expect(self, pattern, timeout=60):
         """Waits until `pattern` appears after what was matched before; returns the match."""
         pattern = re.compile(pattern.encode() if isinstance(pattern, str) else pattern, re.S)
         deadline = time.monotonic() + timeout
@@ -60,7 +60,7 @@ class Terminal:
                 raise AssertionError(f"{pattern.pattern!r} did not appear after:\n{self.output[self.seen:]!r}")
             self.read_some(0.1)
 
-    def wait(self, timeout=10):
+    def wait(self, timeout=60):
         """The exit status, 128 + n for a signal; reads what is still printed."""
         deadline = time.monotonic() + timeout
         while self.status is None:

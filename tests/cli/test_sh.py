@@ -28,8 +28,7 @@ def test_the_size_arrives_and_follows(vial, sandbox):
     terminal.type("stty size\r")
     terminal.expect(r"31 77")
     terminal.resize(41, 133)
-    time.sleep(0.3)
-    terminal.type("stty size\r")
+    terminal.type("until stty size | grep 41; do sleep 0.1; done\r")
     terminal.expect(r"41 133")
     terminal.type("exit\r")
     assert terminal.wait() == 0
@@ -38,7 +37,8 @@ def test_the_size_arrives_and_follows(vial, sandbox):
 def test_ctrl_c_goes_to_the_guest(vial, sandbox):
     terminal = vial.terminal("sh", sandbox)
     terminal.expect(PROMPT)
-    terminal.type("sleep 1000\r")
+    terminal.type("echo be''gan; sleep 1000\r")
+    terminal.expect("began")
     time.sleep(0.5)
     terminal.type("\x03")
     terminal.expect(PROMPT)
@@ -164,7 +164,7 @@ def test_in_tmux_as_a_person_would(vial, sandbox, tmp_path):
     def tmux(*args):
         return subprocess.run(["tmux", "-L", socket, "-f", "/dev/null", *args], capture_output=True, text=True, env=vial.env).stdout
 
-    def wait_for(text, seconds=20):
+    def wait_for(text, seconds=60):
         deadline = time.monotonic() + seconds
         while time.monotonic() < deadline:
             screen = tmux("capture-pane", "-p")
@@ -176,11 +176,12 @@ def test_in_tmux_as_a_person_would(vial, sandbox, tmp_path):
     tmux("new-session", "-d", "-x", "90", "-y", "30", "bash", "--norc")
     try:
         tmux("send-keys", f"PS1='HOST> '; {BINARY} sh {sandbox}", "Enter")
-        time.sleep(1)
+        time.sleep(3)
         tmux("send-keys", "echo in$((1+1))side; stty size", "Enter")
         wait_for("in2side")
         wait_for("30 90")
-        tmux("send-keys", "sleep 500", "Enter")
+        tmux("send-keys", "echo be''gan; sleep 500", "Enter")
+        wait_for("began")
         time.sleep(0.5)
         tmux("send-keys", "C-c")
         tmux("send-keys", "echo after=$?", "Enter")

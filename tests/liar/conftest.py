@@ -15,7 +15,6 @@ import pytest
 
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE.parent / "api"))
-os.environ.setdefault("VIAL_TEST_SLOWNESS", "3")
 
 import vial  # noqa: E402
 

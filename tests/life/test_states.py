@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from vial import ApiError
+from vial import ApiError, slow
 
 
 def run(sandbox, code, **fields):
@@ -20,7 +20,7 @@ def value(sandbox, code, **fields):
 
 
 def wait_for(condition, seconds=30):
-    deadline = time.monotonic() + seconds
+    deadline = time.monotonic() + slow(seconds)
     while time.monotonic() < deadline:
         if condition():
             return
@@ -124,12 +124,14 @@ def test_many_requests_at_once_wake_it_once_and_all_are_answered(fresh):
 
 def test_hibernating_while_a_command_runs_is_refused_and_the_command_goes_on(fresh):
     result = {}
-    thread = threading.Thread(target=lambda: result.update(fresh.exec("sleep 2; echo done")))
+    command = "touch began; until [ -e go ]; do sleep 0.1; done; echo done"
+    thread = threading.Thread(target=lambda: result.update(fresh.exec(command, timeout_seconds=100)))
     thread.start()
-    time.sleep(0.5)
+    wait_for(lambda: fresh.exec("test -e began")["exit_code"] == 0)
     with pytest.raises(ApiError) as refused:
         fresh.call("POST", "/hibernate")
     assert refused.value.status == 409
+    fresh.exec("touch go")
     thread.join()
     assert result["stdout"] == "done\n"
 

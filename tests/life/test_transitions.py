@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """One transition at a time: whatever is asked meanwhile waits its turn, and everybody who waits is told, whatever becomes of the guest."""
 
+import contextlib
 import http.client
 import os
 import random
@@ -65,7 +66,7 @@ class Strict(Daemon):
 
     def wait_until_ready(self):
         """Also its templates: nothing is baked any more."""
-        wait_for(lambda: self.log_text().count("Vial is ready") == self.log_text().count("the key is in") > 0, slow(120))
+        wait_for(lambda: self.log_text().count("Vial is ready") == self.log_text().count("the key is in") > 0, 120)
 
     def is_well(self):
         self.sanitized.check()
@@ -125,7 +126,8 @@ def test_a_guest_that_dies_while_it_hibernates_fails_and_who_waited_for_it_is_to
                Asking(client, "POST", f"{sandbox.path}/wake")]
     time.sleep(delay)
     for pid in pids:
-        os.kill(pid, signal.SIGKILL)
+        with contextlib.suppress(ProcessLookupError):  # late, it has hibernated
+            os.kill(pid, signal.SIGKILL)
     answers = [hibernate.join(), *[one.join() for one in waiting]]
     assert strict.is_well(), strict.log_text()[-3000:]
     wait_for(lambda: sandbox.refresh()["status"] in ("failed", "hibernated", "running"))

@@ -168,6 +168,14 @@ def test_the_quota_counts_children_on_both(line, client, sandbox):
         other.delete()
 
 
+def is_closed(client):
+    try:
+        client.connection().connect()
+    except OSError:
+        return True
+    return False
+
+
 def test_a_viald_that_shuts_down_makes_no_sandbox_for_anybody(start_line_daemon):
     daemon = start_line_daemon()
     client = daemon.client()
@@ -175,11 +183,11 @@ def test_a_viald_that_shuts_down_makes_no_sandbox_for_anybody(start_line_daemon)
     connection = client.connection()  # quiesced servers take no new ones
     connection.request("GET", "/healthz")
     connection.getresponse().read()
-    holding = threading.Thread(target=lambda: sandbox.ask("POST", "/exec", {"cmd": f"sleep {slow(4)}"}))
+    holding = threading.Thread(target=lambda: sandbox.ask("POST", "/exec", {"cmd": "touch began; sleep 9"}))
     holding.start()
-    time.sleep(1)
+    wait_until(lambda: sandbox.exec("test -e began")["exit_code"] == 0)
     daemon.process.send_signal(signal.SIGINT)
-    time.sleep(0.3)
+    wait_until(lambda: is_closed(client), 2)
     for line_command, path, body in (("create", "/v1/sandboxes", {}), (f"fork {sandbox.id} 1", f"/v1/sandboxes/{sandbox.id}/fork", {})):
         on_the_line = refusal_on_the_line(lambda: line.ask(line_command))
         assert on_the_line == ("unavailable", "this Vial is shutting down and takes no new sandboxes")
