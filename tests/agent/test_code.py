@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
 """ctx.run with its code behind it: a cell of any size the guest takes, whole or not at all."""
-import time
-
 import pytest
 
 from wireclient import MAX_PAYLOAD
@@ -115,12 +113,13 @@ def test_cancelling_half_way_gives_the_memory_back(notebook):
 
 
 def test_too_much_waiting_code_is_refused_with_a_sentence(notebook):
-    busy = notebook.start_cell("import time; time.sleep(3)")
-    waiting = [notebook.start_cell(b"#" * (16 * MIB - 1) + b"\n") for _ in range(3)]
-    time.sleep(0.5)
-    more = [notebook.open("ctx.run", language="python", execution_id="e", code_bytes=16 * MIB) for _ in range(2)]
-    time.sleep(0.5)
-    code, sentence = refusal(more[1])
+    busy = notebook.start_cell("import os, time\nwhile not os.path.exists('/tmp/go'): time.sleep(0.05)")
+    try:
+        waiting = [notebook.start_cell(b"#" * (16 * MIB - 1) + b"\n") for _ in range(3)]
+        more = [notebook.open("ctx.run", language="python", execution_id="e", code_bytes=16 * MIB) for _ in range(2)]
+        code, sentence = refusal(more[1])
+    finally:
+        notebook.write("/tmp/go", b"")
     assert code == "limit" and "waiting" in sentence
     more[0].cancel()
     assert all(stream.collect(60).result["ok"] for stream in [busy, *waiting])

@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from wireclient import STDERR, STDOUT
+from wireclient import MAIN, STDERR, STDOUT
 
 
 def code_of(box, **fields):
@@ -29,7 +29,7 @@ def test_exit_status_and_signals_are_told_apart(box):
 
 
 def test_stdout_and_stderr_keep_their_order(box):
-    stream = box.open("exec", cmd="for i in 1 2 3; do echo out$i; sleep 0.1; echo err$i >&2; sleep 0.1; done")
+    stream = box.open("exec", cmd="for i in 1 2 3; do echo out$i; sleep 1; echo err$i >&2; sleep 1; done")
     seen = []
     while True:
         kind, channel, value = stream.next()
@@ -113,8 +113,8 @@ def test_a_timeout_ends_the_whole_group(box):
 
 def test_a_program_that_ignores_term_is_killed_after_the_grace_time(box):
     started = time.monotonic()
-    result = box.run("trap '' TERM; while :; do sleep 0.1; done", timeout_ms=200).result
-    assert result["timed_out"] and result["signal"] == "KILL" and 2 < time.monotonic() - started < 8
+    result = box.run("trap '' TERM; while :; do sleep 0.1; done", timeout_ms=3000).result
+    assert result["timed_out"] and result["signal"] == "KILL" and 4.5 < time.monotonic() - started < 40
 
 
 def test_cancel_ends_it_and_close_still_comes(box):
@@ -159,14 +159,8 @@ def test_a_pty_is_a_terminal(box):
     stream = box.open("exec", argv=["bash", "--norc", "-i"], pty={"rows": 30, "cols": 100}, env={"PS1": "> "})
     stream.next_event()
 
-    def until(text, timeout=10):
-        seen = b""
-        deadline = time.monotonic() + timeout
-        while text not in seen:
-            kind, channel, value = stream.next(max(0.1, deadline - time.monotonic()))
-            assert kind == "data" and channel == 0, (kind, value, seen)
-            seen += value
-        return seen
+    def until(text):
+        stream.read_until(text, MAIN)
 
     until(b"> ")
     stream.send_data(b"tty; stty size\n")
@@ -181,8 +175,8 @@ def test_a_pty_is_a_terminal(box):
     time.sleep(0.3)
     stream.send_data(b"\n")
     until(b"RESIZED")
-    stream.send_data(b"sleep 100\n")
-    time.sleep(0.5)
+    stream.send_data(b"sh -c 'echo rea\"\"dy; exec sleep 100'\n")
+    until(b"ready")
     stream.send_data(b"\x03")
     stream.send_data(b"echo do''ne $?\n")
     until(b"done 130")

@@ -1,9 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """What programs may do to themselves, and what they must not do to the agent."""
 import shlex
+import statistics
 import time
 
 import pytest
+
+from wireclient import wait_until
 
 
 def is_alive(box, within=15):
@@ -79,14 +82,16 @@ def test_the_command_after_a_fork_bomb_is_answered_soon(fresh, bomb, user):
     limit_s = max(5, 12 * (time.monotonic() - started))
     script = BOMBS[bomb] if user != "sudo" else "sudo bash -c " + shlex.quote(BOMBS[bomb])
     box.run(script, background=True, user="root" if user == "root" else "user")
+    times = []
     for pause in (1, 2, 4):
         time.sleep(pause)
         for asker in ("user", "root"):
             started = time.monotonic()
             result = box.open("exec", cmd="ls / | head -1", user=asker).collect(60).result
-            seconds = time.monotonic() - started
+            times.append(time.monotonic() - started)
             assert result.get("exit_code") == 0 or (result.get("code") == "limit" and "limit of processes" in result["error"]), result
-            assert seconds < limit_s, (bomb, user, asker, seconds)
+    # A bomb that nobody holds back makes every command wait; others on the machine, for a moment, only some.
+    assert statistics.median(times) < limit_s and max(times) < 45, (bomb, user, limit_s, times)
 
 
 def test_who_holds_the_last_places_quietly_is_left_alone(fresh):
@@ -97,7 +102,7 @@ def test_who_holds_the_last_places_quietly_is_left_alone(fresh):
     assert box.run(argv=["echo", "root"], user="root").stdout == "root\n"
     running = [one for one in box.call("proc.list").result["processes"] if one["state"] == "running"]
     assert len(running) == 1
-    release(holder)
+    release(box, holder)
     is_alive(box)
 
 
@@ -133,10 +138,11 @@ def hold(box, user):
     return holder, int(holder.next()[2])
 
 
-def release(holder):
+def release(box, holder):
     holder.cancel()
     holder.collect()
-    time.sleep(0.3)
+    # The answer does not wait for the last of the group; the next holder needs its place.
+    assert wait_until(lambda: box.call("metrics").result["processes"] <= 3)
 
 
 def test_the_process_limit_is_exact_for_each_user(fresh):
@@ -144,7 +150,7 @@ def test_the_process_limit_is_exact_for_each_user(fresh):
     for user in ("user", "root", "user"):
         holder, count = hold(box, user)
         assert 30 <= count <= 40
-        release(holder)
+        release(box, holder)
 
 
 def test_the_process_limit_is_an_error_with_a_sentence_and_leaves_root_a_way_in(fresh):
@@ -152,7 +158,7 @@ def test_the_process_limit_is_an_error_with_a_sentence_and_leaves_root_a_way_in(
     holder, _ = hold(box, "root")
     result = box.open("exec", argv=["true"], user="root").collect().result
     assert result["code"] == "limit" and "processes" in result["error"]
-    release(holder)
+    release(box, holder)
     holder, _ = hold(box, "user")
     assert box.run("pkill -9 -u user; echo mended", user="root").stdout == "mended\n"
     assert holder.collect().result["signal"] == "KILL"

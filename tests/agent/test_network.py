@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Ports inside the sandbox."""
-import time
+from wireclient import wait_until
 
 SERVER = """
 import socket, sys, threading
@@ -70,8 +70,7 @@ def test_ports_lists_listeners(box):
     pid = echo_server(box, 9004)
     assert {"port": 9004, "address": "127.0.0.1"} in box.call("ports").result["ports"]
     box.call("proc.signal", pid=pid, signal="KILL")
-    time.sleep(0.3)
-    assert 9004 not in [port["port"] for port in box.call("ports").result["ports"]]
+    assert wait_until(lambda: 9004 not in [port["port"] for port in box.call("ports").result["ports"]])
 
 
 def test_a_port_without_a_listener(box):

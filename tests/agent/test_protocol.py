@@ -7,7 +7,7 @@ import time
 import pytest
 
 from conftest import AGENT, ROOTFS
-from wireclient import CLOSE, CREDIT, DATA, HELLO, INITIAL_CREDIT, OPEN, STDOUT, Gone, Sandbox, WireError
+from wireclient import CLOSE, CREDIT, DATA, HELLO, INITIAL_CREDIT, OPEN, STDOUT, Gone, Sandbox, WireError, wait_until
 
 
 def test_open_before_hello_is_refused():
@@ -82,17 +82,14 @@ def test_a_stream_number_in_use_is_refused(box):
 def test_an_output_flood_without_credit_stops_at_the_credit_and_stalls_nobody(box):
     flood = box.open("exec", argv=["yes"])
     flood.auto_credit = False
-    time.sleep(1.0)
-    received = flood.received_bytes
-    assert received <= INITIAL_CREDIT
+    assert wait_until(lambda: flood.received_bytes == INITIAL_CREDIT)
     time.sleep(0.5)
-    assert flood.received_bytes == received
+    assert flood.received_bytes == INITIAL_CREDIT
     started = time.monotonic()
     assert box.run(argv=["echo", "alive"]).stdout == "alive\n"
     assert time.monotonic() - started < 5
     flood.grant(1000)
-    time.sleep(0.5)
-    assert flood.received_bytes == received + 1000
+    assert wait_until(lambda: flood.received_bytes == INITIAL_CREDIT + 1000)
     flood.auto_credit = True
     flood.cancel()
     result = flood.collect().result
@@ -103,11 +100,11 @@ def test_a_slow_reader_gets_all_of_a_program_that_has_ended_meanwhile(box):
     """What is in the pipe when the program ends is not lost because nobody could take it for a while."""
     stream = box.open("exec", argv=["head", "-c", str(INITIAL_CREDIT + 30_000), "/dev/zero"])
     stream.auto_credit = False
-    time.sleep(1.5)
-    received = stream.received_bytes
-    assert received == INITIAL_CREDIT
+    assert wait_until(lambda: stream.received_bytes == INITIAL_CREDIT)
+    time.sleep(1)  # the program ends, and the agent's patience with a silent pipe
+    assert stream.received_bytes == INITIAL_CREDIT
     stream.auto_credit = True
-    stream.grant(received)
+    stream.grant(INITIAL_CREDIT)
     assert len(stream.collect().ok()._joined(STDOUT)) == INITIAL_CREDIT + 30_000
 
 

@@ -63,7 +63,8 @@ def test_a_timeout_ends_the_command_too(box):
 
 
 def test_signals_are_passed_on(box):
-    script = "sudo sh -c 'trap \"echo got; exit 5\" TERM; echo ready; while :; do sleep 0.1; done' & sleep 1; kill -TERM $!; wait $!; echo $?"
+    script = ("sudo sh -c 'trap \"echo got; exit 5\" TERM; echo ready; touch /tmp/trapped; while :; do sleep 0.1; done' & "
+              "until [ -e /tmp/trapped ]; do sleep 0.05; done; kill -TERM $!; wait $!; echo $?")
     assert box.run(script).stdout == "ready\ngot\n5\n"
 
 

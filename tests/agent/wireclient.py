@@ -40,6 +40,16 @@ class Gone(Exception):
     """The agent's end of the wire is closed."""
 
 
+def wait_until(condition, seconds=60):
+    """Whether `condition` became true in that time."""
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        if condition():
+            return True
+        time.sleep(0.05)
+    return False
+
+
 class Stream:
     """One operation. Iterate over frames(), or collect() everything until CLOSE."""
 
@@ -81,6 +91,16 @@ class Stream:
         kind, _, value = self.next(timeout)
         assert kind == "event", (kind, value)
         return value
+
+    def read_until(self, text, channel=STDOUT, timeout=60):
+        """The data up to the frame that completes `text`; anything else on the stream is a failure."""
+        deadline = time.monotonic() + timeout
+        seen = b""
+        while text not in seen:
+            kind, number, value = self.next(max(0.01, deadline - time.monotonic()))
+            assert (kind, number) == ("data", channel), (kind, number, value, seen)
+            seen += value
+        return seen
 
     def collect(self, timeout=60):
         deadline = time.monotonic() + timeout

@@ -9,7 +9,6 @@ import os
 import shutil
 import sys
 import tempfile
-import time
 import urllib.error
 import urllib.parse
 import urllib.request
@@ -18,6 +17,7 @@ import uuid
 HERE = os.path.dirname(os.path.abspath(__file__))
 PROJECT = os.path.dirname(os.path.dirname(HERE))
 sys.path.insert(0, os.path.join(PROJECT, "tests", "agent"))
+from wireclient import wait_until  # noqa: E402, F401
 
 
 class Refused(Exception):
@@ -223,15 +223,6 @@ class HttpRunner:
 
     def close(self):
         self._request("DELETE", f"/v1/sandboxes/{self.id}")
-
-
-def wait_until(condition, seconds=30):
-    deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline:
-        if condition():
-            return True
-        time.sleep(0.05)
-    return False
 
 
 def is_png(text):

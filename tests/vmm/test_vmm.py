@@ -85,6 +85,16 @@ def exits(wire):
     return wire.host("stats")["exits"]
 
 
+def runs(wire):
+    """Whether the guest gets on; a busy machine may not give it a processor at once."""
+    before, deadline = exits(wire), time.monotonic() + 20
+    while exits(wire) <= before:
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.01)
+    return True
+
+
 def test_the_first_frame_is_the_state(directory):
     vmm = Vmm(PROGRAM, directory, "m")
     wire = vmm.connect()
@@ -111,9 +121,7 @@ def test_a_start_that_cannot_work_says_why(directory):
 def test_it_runs_pauses_and_stops(machine):
     vmm, wire, _ = machine
     assert wire.state("running")["pid"] == vmm.process.pid
-    before = exits(wire)
-    time.sleep(0.2)
-    assert exits(wire) > before
+    assert runs(wire)
     assert wire.host("pause")["ok"] and wire.state("paused")
     before = exits(wire)
     time.sleep(0.2)
@@ -149,7 +157,7 @@ def test_a_new_viald_replaces_the_old_and_disturbs_nothing(machine):
     second.close()
     third = Connection(vmm.path)
     assert third.state("running")["epoch"] == first["epoch"] + 2
-    assert exits(third) > 0
+    assert runs(third)
 
 
 def test_rubbish_from_viald_ends_only_the_connection(machine):
@@ -160,7 +168,7 @@ def test_rubbish_from_viald_ends_only_the_connection(machine):
     other = Connection(vmm.path)
     other.send(HOST, OPEN, b"not json")
     other.send(HOST, OPEN, b"[1,2]")
-    assert exits(other) > 0
+    assert runs(other)
 
 
 def test_snapshot_and_restore(machine, directory):
@@ -170,9 +178,7 @@ def test_snapshot_and_restore(machine, directory):
     assert "descriptors" in wire.host("snapshot", fds=fds[:1])["error"]
     answer = wire.host("checkpoint", fds=fds + [unnamed(directory)], leave_running=True)
     assert answer["ok"] and answer["memory_bytes"] > 0, answer
-    before = exits(wire)
-    time.sleep(0.1)
-    assert exits(wire) > before, "the original goes on"
+    assert runs(wire), "the original goes on"
     for i in range(2):
         copy = Vmm(PROGRAM, directory, f"r{i}")
         other = copy.connect()
@@ -180,8 +186,7 @@ def test_snapshot_and_restore(machine, directory):
         disks = [{"image": config["disks"][0]["image"], "writable": True, "layer": paths[2]}]
         answer = other.host("start", memory_mb=64, overlay_dir=directory, disks=disks, restore=restore)
         assert answer["ok"], answer
-        time.sleep(0.1)
-        assert exits(other) > 0
+        assert runs(other)
         assert other.host("stop")["ok"] and copy.process.wait(10) == 0
     # Of another shape, or damaged: refused.
     for wrong in ({"memory_mb": 32}, {"vcpus": 2}):
@@ -205,9 +210,7 @@ def test_forks_run_and_outlive_their_parent(machine, directory):
     vmm.process.kill()
     vmm.process.wait()
     for child in children:
-        before = exits(child)
-        time.sleep(0.05)
-        assert exits(child) > before
+        assert runs(child)
     # A fork of a fork.
     server = listener(os.path.join(directory, "g.sock"))
     grand = children[0].host("fork", fds=[unnamed(directory), server.fileno(), unnamed(directory)], count=1)
@@ -242,9 +245,7 @@ def test_a_parked_template_is_forked_for_every_create(directory):
         server.close()
         child = Connection(path)
         assert child.state("running")
-        deadline = time.monotonic() + 10
-        while exits(child) == 0:
-            assert time.monotonic() < deadline
+        assert runs(child)
         assert child.host("stop")["ok"]
     assert exits(wire) == 0, "the template itself never ran"
     assert len(os.listdir(f"/proc/{vmm.process.pid}/fd")) < 40, "and gathers no descriptors"
@@ -275,8 +276,7 @@ def test_folder_mode_is_what_viald_starts(directory):
     assert process.stdout.readline() == b"ready\n"
     wire = Connection(os.path.join(directory, "shim.sock"))
     assert wire.host("start", image=image)["ok"]
-    time.sleep(0.1)
-    assert exits(wire) > 0
+    assert runs(wire)
     assert wire.host("stop")["ok"] and process.wait(10) == 0
 
 
