@@ -4,7 +4,11 @@
 import json
 import socket
 import ssl
+import time
 from dataclasses import dataclass, field
+
+# For a busy machine. Less than the server's shortest timeout, which would end what the server forgot to end.
+PATIENCE_SECONDS = 25
 
 
 @dataclass
@@ -27,8 +31,9 @@ class Closed(Exception):
 
 
 class Connection:
-    def __init__(self, address, timeout=10, tls=False):
+    def __init__(self, address, timeout=PATIENCE_SECONDS, tls=False):
         self.address = address
+        self.opened = time.monotonic()
         if isinstance(address, str):
             self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
             self.socket.settimeout(timeout)
@@ -118,8 +123,9 @@ class Connection:
             answer.body = self.take_rest()
         return answer
 
-    def is_closed(self, timeout=5):
+    def is_closed(self, timeout=PATIENCE_SECONDS):
         """Whether the server closes within `timeout`, saying nothing more."""
+        usual = self.socket.gettimeout()
         self.socket.settimeout(timeout)
         try:
             return self.socket.recv(1) == b""
@@ -127,6 +133,8 @@ class Connection:
             return True
         except (TimeoutError, socket.timeout):
             return False
+        finally:
+            self.socket.settimeout(usual)
 
 
 def request_bytes(method, path, headers=(), body=None, key="secret", host="localhost"):
@@ -140,7 +148,7 @@ def request_bytes(method, path, headers=(), body=None, key="secret", host="local
     return head.encode("latin-1") + (body or b"")
 
 
-def ask(address, method, path, headers=(), body=None, key="secret", host="localhost", timeout=10):
+def ask(address, method, path, headers=(), body=None, key="secret", host="localhost", timeout=PATIENCE_SECONDS):
     with Connection(address, timeout) as connection:
         connection.send(request_bytes(method, path, headers, body, key, host))
         return connection.answer(method)

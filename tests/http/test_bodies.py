@@ -7,14 +7,14 @@ import time
 
 import pytest
 
-from rawhttp import Closed, Connection, request_bytes
+from rawhttp import PATIENCE_SECONDS, Closed, Connection, request_bytes
 
 
 def chunks(*parts):
     return b"".join(b"%x\r\n%s\r\n" % (len(part), part) for part in parts) + b"0\r\n\r\n"
 
 
-def wait_until(condition, timeout=5):
+def wait_until(condition, timeout=PATIENCE_SECONDS):
     end = time.monotonic() + timeout
     while time.monotonic() < end:
         if condition():
@@ -149,7 +149,7 @@ def test_a_reader_that_stops_holds_up_the_producer_not_the_server(server):
 
 def test_events_arrive_one_by_one(server):
     with Connection(server.address) as connection:
-        connection.send(request_bytes("POST", "/v1/events?n=3&ms=50", body=b"{}"))
+        connection.send(request_bytes("POST", "/v1/events?n=3&ms=500", body=b"{}"))
         head = connection.head()
         assert head.headers["content-type"] == "text/event-stream" and head.headers["cache-control"] == "no-store"
         times = []
@@ -157,7 +157,7 @@ def test_events_arrive_one_by_one(server):
             assert connection.chunk() == b'event: tick\ndata: {"left":%d}\n\n' % left
             times.append(time.monotonic())
         assert connection.chunk() == b""
-        assert 0.02 < times[1] - times[0] < 1
+        assert times[2] - times[0] > 0.1
         connection.send(request_bytes("GET", "/v1/hello"))
         assert connection.answer().status == 200
 
@@ -166,7 +166,7 @@ def test_a_client_that_leaves_cancels_its_work(server):
     before = server.counters()["gone"]
     for data in (
         request_bytes("POST", "/v1/wait?ms=60000", body=b"{}"),
-        request_bytes("POST", "/v1/events?ms=1000&n=100", body=b"{}"),
+        request_bytes("POST", "/v1/events?ms=60000&n=100", body=b"{}"),
         request_bytes("GET", "/v1/download?size=1000000000"),
     ):
         connection = Connection(server.address)
@@ -175,7 +175,7 @@ def test_a_client_that_leaves_cancels_its_work(server):
         connection.close()
         started = time.monotonic()
         assert wait_until(lambda: server.counters()["waiting"] + server.counters()["streams"] == 0)
-        assert time.monotonic() - started < 1
+        assert time.monotonic() - started < 10  # not by the next thing it writes: heartbeats go out every 15 s
     assert server.counters()["gone"] == before + 3
 
 

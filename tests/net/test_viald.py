@@ -6,10 +6,10 @@ import time
 import pytest
 
 import backend as backends
-from backend import Refused
+from backend import Refused, wait_until
 from cases import filtered, http, resolve, tcp
 from internet import EXAMPLE, OTHER
-from test_limits import GET, PUT, held, mbit
+from test_limits import GET, PUT, check_rate, held, mbit
 
 MANY = 30
 
@@ -46,22 +46,26 @@ def check_caps(box, rate, connections):
 
 def test_bandwidth_and_connections_are_what_the_owner_asked_for(make):
     free, capped = make(), make(limits={"rate_mbit": 20, "max_connections": 8})
-    down, up = mbit(capped, GET, EXAMPLE, 4_000_000), mbit(capped, PUT, EXAMPLE, 4_000_000)
-    print(f"down {down:.0f}, up {up:.0f} Mbit/s")
-    assert 10 < down < 30 and 10 < up < 30
+    for script in (GET, PUT):
+        check_rate(capped, script, EXAMPLE, 4_000_000, 10, 30)
     assert 6 <= held(capped, MANY) <= 9
-    assert mbit(free, GET, EXAMPLE, 8_000_000) > 40 and held(free, MANY) == MANY
+    check_rate(free, GET, EXAMPLE, 8_000_000, 40)
+    assert held(free, MANY) == MANY
 
 
 def test_a_change_holds_at_once_for_what_runs(make):
     box = make()
     assert held(box, MANY) == MANY
     assert box.set_policy({"mode": "open", "limits": {"rate_mbit": 10, "max_connections": 5}})["limits"] == {"rate_mbit": 10, "max_connections": 5}
-    time.sleep(1)  # what the last client held is closing
-    down, count = check_caps(box, 10, 5)
-    assert down > 5 and count >= 3
+
+    def are_used():
+        down, count = check_caps(box, 10, 5)
+        return down > 5 and count >= 3
+
+    assert wait_until(are_used)  # what the last client held is closing, and the machine may be busy
     assert "limits" not in box.set_policy({"mode": "open"})
-    assert mbit(box, GET, EXAMPLE, 8_000_000) > 30 and held(box, MANY) == MANY
+    check_rate(box, GET, EXAMPLE, 8_000_000, 30)
+    assert held(box, MANY) == MANY
 
 
 def test_they_are_shown_stored_and_survive_restart_sleep_fork_and_snapshot(viald, make):
@@ -129,7 +133,9 @@ def test_counters_are_in_the_sandboxs_metrics_and_in_the_daemons(viald, make):
     assert numbers(box)["connections_allowed"] == numbers(box)["dns_allowed"] == 0
     box.try_all([http("example.com"), http("example.com"), tcp(OTHER), resolve("evil.com")])
     mbit(box, GET, "example.com", 1_000_000)
-    time.sleep(0.3)  # the kernel reports in small batches
+    # The kernel reports in small batches.
+    wait_until(lambda: numbers(box)["connections_denied"] and numbers(box)["bytes_in"] > 1_000_000, 30)
+    time.sleep(0.3)  # nor do they go on counting
     one, after = numbers(box), total()
     assert one["connections_allowed"] == 3 and one["connections_denied"] == 1
     assert one["dns_allowed"] >= 1 and one["dns_denied"] >= 1
