@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What programs may do to themselves, and what they must not do to the agent."""
 import shlex
-import statistics
 import time
 
 import pytest
@@ -90,8 +89,8 @@ def test_the_command_after_a_fork_bomb_is_answered_soon(fresh, bomb, user):
             result = box.open("exec", cmd="ls / | head -1", user=asker).collect(60).result
             times.append(time.monotonic() - started)
             assert result.get("exit_code") == 0 or (result.get("code") == "limit" and "limit of processes" in result["error"]), result
-    # A bomb that nobody holds back makes every command wait; others on the machine, for a moment, only some.
-    assert statistics.median(times) < limit_s and max(times) < 45, (bomb, user, limit_s, times)
+    # A bomb that nobody holds back makes every command wait; others on the machine, for a moment, one of them.
+    assert sorted(times)[-2] < limit_s and max(times) < 45, (bomb, user, limit_s, times)
 
 
 def test_who_holds_the_last_places_quietly_is_left_alone(fresh):

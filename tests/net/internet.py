@@ -26,6 +26,7 @@ CDN = "151.101.1.69"  # serves several names
 EVIL, EVIL6 = "104.18.0.66", "2606:4700::66"
 GIT = "140.82.112.3"
 OTHER, OTHER6 = "52.1.2.3", "2600:1f18::3"
+REFUSES = "52.9.9.9"  # no HTTPS is served there
 PUBLIC_DNS, DOH = "8.8.8.8", "1.1.1.1"
 TEN, LAN, CORP, CGNAT = "10.1.2.3", "192.168.7.7", "172.16.5.5", "100.64.9.9"
 ULA = "fd12:3456::7"
@@ -61,6 +62,7 @@ ZONE = {
     "rebind-host.org": {"A": [HOST_V4]},
     "short.org": {"A": [OTHER], "TTL": 1},
     "big.org": {"A": [f"52.9.{i // 250}.{i % 250 + 1}" for i in range(120)]},
+    "refuses.org": {"A": [REFUSES]},
     "intra.corp.net": {"A": [CORP]},
     "dns.google": {"A": [PUBLIC_DNS]},
     "one.one.one.one": {"A": [DOH]},
@@ -110,6 +112,8 @@ class Internet:
         # 10.1.2.3 through NAT64 is an address like any other to whoever owns the prefix.
         lines += ["route add local 52.9.0.0/16 dev lo"]
         run("ip", "-n", i, "-batch", "-", input="\n".join(lines))
+        run("ip", "netns", "exec", i, "nft", "-f", "-", input=f"""
+            table ip refuses {{ chain in {{ type filter hook input priority 0; ip daddr {REFUSES} tcp dport 443 reject with tcp reset; }}; }}""")
 
     def _certificates(self):
         d = self.dir

@@ -85,36 +85,38 @@ def test_live_change_from_disabled_to_filtered_to_open_and_back(sandbox):
     assert not any(r["ok"] for r in box.try_all([tcp(OTHER), resolve("example.com"), tcp(EXAMPLE), query("example.com")]))
 
 
-def test_a_change_cuts_direct_connections(sandbox, backend):
+def check_cut_within_a_second(box, allowed, refused, *connection):
+    """Always, and within a second one time of three at least: what else is done on the machine is not what is measured."""
+    for _ in range(3):
+        box.set_policy(allowed)
+        held = hold(box, *connection)
+        start = time.time()
+        box.set_policy(refused)
+        seconds = cut_after(held, start)
+        assert seconds < CUT_SECONDS
+        if seconds < patience():
+            return
+    assert seconds < patience()
+
+
+def test_a_change_cuts_direct_connections_within_a_second(sandbox, backend):
     if not isinstance(backend, DriverBackend):
         pytest.skip("needs a process that is left running")
     box = sandbox(OPEN)
     for target in (EXAMPLE, EXAMPLE6):
-        box.set_policy(OPEN)
-        held = hold(box, target, 9000)
-        start = time.time()
-        box.set_policy(filtered([OTHER]))
-        assert cut_after(held, start) < CUT_SECONDS
+        check_cut_within_a_second(box, OPEN, filtered([OTHER]), target, 9000)
 
 
-def test_a_change_cuts_proxied_connections(sandbox, backend):
+def test_a_change_cuts_proxied_connections_within_a_second(sandbox, backend):
     if not isinstance(backend, DriverBackend):
         pytest.skip("needs a process that is left running")
-    box = sandbox(filtered(["example.com"]))
-    held = hold(box, "example.com", 80, "example.com")
-    start = time.time()
-    box.set_policy(filtered(["other.org"]))
-    assert cut_after(held, start) < CUT_SECONDS
+    check_cut_within_a_second(sandbox(filtered(["example.com"])), filtered(["example.com"]), filtered(["other.org"]), "example.com", 80, "example.com")
 
 
-def test_a_change_cuts_pinned_connections(sandbox, backend):
+def test_a_change_cuts_pinned_connections_within_a_second(sandbox, backend):
     if not isinstance(backend, DriverBackend):
         pytest.skip("needs a process that is left running")
-    box = sandbox(filtered(["git.org"]))
-    held = hold(box, "git.org", 9000)
-    start = time.time()
-    box.set_policy(filtered(["other.org"]))
-    assert cut_after(held, start) < CUT_SECONDS
+    check_cut_within_a_second(sandbox(filtered(["git.org"])), filtered(["git.org"]), filtered(["other.org"]), "git.org", 9000)
 
 
 def test_a_change_leaves_connections_that_stay_allowed(sandbox, backend):

@@ -80,7 +80,7 @@ def test_a_policys_own_limits_hold_through_change_and_adoption(own):
     check_rate(box, GET, EXAMPLE, 8_000_000, 20, 60)
     wider = {**policy, "limits": {"rate_mbit": 4000, "max_connections": 10}}  # the daemon's own cap of 1000 stays
     box.set_policy(wider)
-    check_rate(box, GET, EXAMPLE, 80_000_000, 80, 1500)
+    check_rate(box, GET, EXAMPLE, 80_000_000, 100, 1500)
     box.set_policy(policy)
     backend.kill()
     backend.start(sweep=False)
@@ -126,11 +126,14 @@ while time.monotonic() < end:
     assert all(g["ok"] for g in got), got
     worst = sorted(g["ms"] for g in got)
     print("ms under flood:", worst)
-    # Less than a second in any case: that is what a packet lost in the flood costs.
-    assert worst[len(worst) // 2] < 800
-    start = time.monotonic()
-    quiet.check("example.com", 443)
-    assert time.monotonic() - start < 2 * patience()
+    # The quicker ones tell what the flood costs, other work on the machine aside; a packet lost in it would cost a second.
+    assert worst[len(worst) // 4] < 200 * patience() and worst[len(worst) // 2] < 800
+    spent = []
+    for _ in range(3):
+        start = time.monotonic()
+        quiet.check("example.com", 443)
+        spent.append(time.monotonic() - start)
+    assert min(spent) < 0.2 * patience(), spent
 
 
 def test_connections_and_refusals_are_seen(sandbox):
