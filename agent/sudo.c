@@ -7,12 +7,12 @@
 #include <getopt.h>
 #include <grp.h>
 #include <limits.h>
+#include <poll.h>
 #include <signal.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -23,6 +23,9 @@
 
 /* Where the images move Debian's sudo to. */
 #define REAL_SUDO "/usr/bin/sudo.distrib"
+#define NOBODY 65534
+#define SERVER_TRIES 30
+#define SERVER_TRY_MS 100
 #define SECURE_PATH "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 #define MAX_ENV 4096
 
@@ -331,14 +334,56 @@ static int connect_server(void)
 {
 	struct sockaddr_un address = { .sun_family = AF_UNIX };
 	socklen_t size = offsetof(struct sockaddr_un, sun_path) + sizeof(VIAL_SUDO_SOCKET) - 1;
-	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0), error;
 
 	memcpy(address.sun_path, VIAL_SUDO_SOCKET, sizeof(VIAL_SUDO_SOCKET) - 1);
-	if (fd >= 0 && connect(fd, (struct sockaddr *)&address, size) < 0) {
-		close(fd);
-		return -errno;
+	if (fd < 0 || connect(fd, (struct sockaddr *)&address, size) == 0)
+		return fd < 0 ? -errno : fd;
+	error = errno;
+	close(fd);
+	return -error;
+}
+
+bool vial_sudo_is_real(void)
+{
+	char *const argv[] = { (char *)REAL_SUDO, (char *)"-V", NULL };
+	int status;
+	pid_t pid = access(REAL_SUDO, X_OK) < 0 ? -1 : fork();
+
+	if (pid == 0) {
+		int nothing = open("/dev/null", O_RDWR | O_CLOEXEC);
+
+		for (int fd = 0; fd <= STDERR_FILENO; fd++)
+			dup2(nothing, fd);
+		if (geteuid() == 0 && (setgroups(0, NULL) < 0 || setgid(NOBODY) < 0 || setuid(NOBODY) < 0))
+			_exit(1);
+		execve(REAL_SUDO, argv, (char *[]){ NULL });
+		_exit(1);
 	}
-	return fd < 0 ? -errno : fd;
+	if (pid < 0)
+		return false;
+	while (waitpid(pid, &status, 0) < 0)
+		if (errno != EINTR)
+			return false;
+	return WIFEXITED(status) && WEXITSTATUS(status) == 0;
+}
+
+/*
+ * Leaves a connection, or the reason why there is none, in server_fd; false where there need be none. A server that is just starting, or
+ * starting again because guest root killed it, gets a moment.
+ */
+static bool find_server(void)
+{
+	server_fd = connect_server();
+	if (server_fd >= 0)
+		return true;
+	if (vial_sudo_is_real())
+		return false;
+	for (int i = 0; i < SERVER_TRIES && server_fd < 0; i++) {
+		poll(NULL, 0, SERVER_TRY_MS);
+		server_fd = connect_server();
+	}
+	return true;
 }
 
 static int send_all(int fd, const char *data, size_t size)
@@ -427,7 +472,6 @@ static int run_by_server(const struct vial_user *target, const char *cwd, char *
 	struct sigaction action = { .sa_handler = pass_signal, .sa_flags = SA_RESTART };
 	int result;
 
-	server_fd = connect_server();
 	if (server_fd < 0)
 		return complain("the sandbox's root service does not answer", strerror(-server_fd));
 	for (size_t i = 0; i < sizeof(passed) / sizeof(*passed); i++)
@@ -465,14 +509,14 @@ int vial_sudo_main(int argc, char **argv)
 	char cwd[PATH_MAX];
 	int status;
 
-	if (prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) == 0 && access(REAL_SUDO, X_OK) == 0)
+	open_standard_fds();
+	if (geteuid() != 0 && !find_server())
 		execv(REAL_SUDO, argv);
 	status = parse(argc, argv, &options);
 	if (status >= 0)
 		return status;
 	argc -= optind;
 	argv += optind;
-	open_standard_fds();
 	if ((status = find_target(&options, &target)) != 0)
 		return status;
 	make_env(&options, &target, argc, argv);

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * sudo, where setuid programs cannot work. gVisor runs every process as if no_new_privs were set and ignores setuid bits and
- * file capabilities (tried with runsc 20240729), so nothing a user starts can become root by itself. Instead the zone's init starts a
- * server, as root; the images' /usr/bin/sudo is this same program, which passes a command line, its environment and its standard
- * descriptors to the server and waits for the end. Where setuid works (a microVM), it becomes the real sudo.
+ * sudo, where setuid programs cannot work. gVisor ignores setuid bits and file capabilities, so nothing a user starts can become root by
+ * itself. Instead the zone's init starts a server, as root; the images' /usr/bin/sudo is this same program, which passes a command line, its
+ * environment and its standard descriptors to the server and waits for the end. Where setuid works (a microVM), it becomes the real sudo,
+ * and there is no server. Which of the two it is, only a setuid program can tell: runsc of 2024 reads no_new_privs as 1, that of 2026 as 0,
+ * and neither lets one become root.
  *
  * The sandbox is the boundary, not the user in it: whoever is root or `user` may do anything, as the image's sudoers file says.
  */
@@ -36,7 +37,9 @@ struct vial_sudo_answer {
 
 /* Was the program called by the name of sudo? */
 bool vial_sudo_is_called(const char *argv0);
+/* Does the image's own sudo work, as a setuid program has to? Blocks while one runs. */
+bool vial_sudo_is_real(void);
 /* The client: main() under that name. */
 int vial_sudo_main(int argc, char **argv);
-/* The server: serves until it is killed. */
+/* The server: serves until it is killed. Returns 0 where none is needed, else it could not be made. */
 int vial_sudo_server_main(void);

@@ -250,6 +250,8 @@ int vial_sudo_server_main(void)
 	socklen_t size = offsetof(struct sockaddr_un, sun_path) + sizeof(VIAL_SUDO_SOCKET) - 1;
 	int listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
+	if (vial_sudo_is_real())
+		return 0;
 	memcpy(address.sun_path, VIAL_SUDO_SOCKET, sizeof(VIAL_SUDO_SOCKET) - 1);
 	if (listener < 0 || bind(listener, (struct sockaddr *)&address, size) < 0 || listen(listener, BACKLOG) < 0)
 		return 1;

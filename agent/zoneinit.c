@@ -59,6 +59,7 @@ static struct {
 } children[MAX_CHILDREN];
 static unsigned child_count;
 static pid_t sudo_server;
+static bool needs_sudo_server = true;
 
 static uint8_t packet[VIAL_ZONE_MAX_PACKET];
 static uint8_t child_stack[CHILD_STACK_BYTES] __attribute__((aligned(16)));
@@ -257,7 +258,7 @@ static void keep_sudo_server(void)
 	sigset_t none;
 
 	clock_gettime(CLOCK_MONOTONIC, &now);
-	if (sudo_server > 0 || (tried_at && now.tv_sec < tried_at + SUDO_RETRY_S))
+	if (!needs_sudo_server || sudo_server > 0 || (tried_at && now.tv_sec < tried_at + SUDO_RETRY_S))
 		return;
 	tried_at = now.tv_sec;
 	sudo_server = fork();
@@ -285,8 +286,10 @@ static void reap(void)
 	pid_t pid;
 
 	while ((pid = wait4(-1, &status, WNOHANG, &usage)) > 0) {
-		if (pid == sudo_server)
+		if (pid == sudo_server) {
 			sudo_server = 0;
+			needs_sudo_server = !WIFEXITED(status) || WEXITSTATUS(status) != 0;
+		}
 		for (unsigned i = 0; i < child_count; i++) {
 			struct vial_zone_report message = {
 				.kind = VIAL_ZONE_EXITED,

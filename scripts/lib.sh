@@ -7,8 +7,10 @@
 VIAL_ROOT=$(cd -- "${BASH_SOURCE[0]%/*}/.." && pwd)
 VIAL_DATA=${VIAL_DATA:-/var/lib/vial}
 VIAL_DATA_TEST=${VIAL_DATA_TEST:-/var/lib/vial-test}
+# Whoever runs a script for another data directory leaves word of the first one: what is big is shared between them.
+VIAL_DATA_SERVER=${VIAL_DATA_SERVER:-$VIAL_DATA}
 VIAL_BUILD=${VIAL_BUILD:-$VIAL_ROOT/build}
-export VIAL_DATA VIAL_DATA_TEST
+export VIAL_DATA VIAL_DATA_TEST VIAL_DATA_SERVER
 
 # Programs are looked for where root's are, even when su(1) or a sudo rule kept a user's PATH.
 case ":$PATH:" in *:/usr/sbin:*) ;; *) PATH=$PATH:/usr/local/sbin:/usr/sbin:/sbin ;; esac

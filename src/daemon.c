@@ -157,6 +157,7 @@ static gboolean open_parts(Daemon *daemon, GError **error)
 	app->engine = vial_engine_select(app->config, tag, (char **)&app->engine_reason, error);
 	if (!app->engine)
 		return FALSE;
+	app->engine_warning = app->engine->ops->warning ? app->engine->ops->warning(app->engine) : NULL;
 	app->manifests = vial_manifests_open(app->config->data_dir, app->engine->ops->name, app->engine->ops->version(app->engine), error);
 	if (!app->manifests)
 		return FALSE;
@@ -235,6 +236,8 @@ static void on_baked(guint failures, gpointer data)
 	vial_templates_watch(&daemon->app);
 	vial_images_prune(&daemon->app);
 	g_print("\nVial is ready at %s  (engine: %s)\n", url, daemon->app.engine_reason);
+	if (daemon->app.engine_warning)
+		g_print("  note: %s (docs/gvisor.md)\n", daemon->app.engine_warning);
 	g_print("  the key is in %s\n", vial_keys_admin_file(daemon->app.keys));
 	g_print("  try:  curl -s -H \"Authorization: Bearer $(cat %s)\" -d '{}' %s/v1/sandboxes\n", vial_keys_admin_file(daemon->app.keys), url);
 	if (client)

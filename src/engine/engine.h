@@ -12,6 +12,7 @@
 #include <jansson.h>
 
 #include "engine/channel.h"
+#include "engine/runsc.h"
 
 /* In a checkpoint: see vial_instance_record_hot(). */
 #define VIAL_HOT_FILE "hot"
@@ -54,6 +55,8 @@ typedef struct {
 	const char *isolation;
 	/* A string that changes whenever checkpoints of the one version cannot be restored by the other. */
 	const char *(*version)(VialEngine *engine);
+	/* Optional: NULL, or a sentence about what an operator should know of it. */
+	const char *(*warning)(VialEngine *engine);
 	const char *(*host_program)(VialEngine *engine);
 	gboolean records_hot; /* a restored host process can say what memory its guest touched, and a list of that makes the next restore faster */
 	gboolean uses_tap;    /* the guest's network is a TAP that comes with `start`, not the namespace */
@@ -88,10 +91,8 @@ struct VialEngine {
 	GHashTable *forked;  /* instance.c's: children that have not been put into their own place yet */
 };
 
-/* `tag` keeps this installation's kernel objects apart from another's. */
-VialEngine *vial_gvisor_new(const char *runsc, const char *program_dir, const char *run_dir, const char *tag, GError **error);
-/* The version of a usable runsc, or NULL with a sentence that says what to do. Blocking. */
-char *vial_gvisor_probe(const char *runsc, GError **error);
+/* `runsc` is taken over. `tag` keeps this installation's kernel objects apart from another's. */
+VialEngine *vial_gvisor_new(VialRunsc *runsc, const char *program_dir, const char *run_dir, const char *tag, GError **error);
 
 /* `report` is what `vial-vmm --probe` said. */
 VialEngine *vial_microvm_new(const char *program_dir, const char *images_dir, json_t *report, const char *tag, GError **error);

@@ -28,16 +28,20 @@
 
 typedef struct {
 	VialEngine base;
-	char *runsc;
+	VialRunsc runsc;
 	char *shim;
 	char *runsc_root;
-	char *version;
 	VialCgroups *cgroups;
 } Gvisor;
 
 static const char *gvisor_version(VialEngine *engine)
 {
-	return ((Gvisor *)engine)->version;
+	return ((Gvisor *)engine)->runsc.version;
+}
+
+static const char *gvisor_warning(VialEngine *engine)
+{
+	return ((Gvisor *)engine)->runsc.warning;
 }
 
 static const char *gvisor_host_program(VialEngine *engine)
@@ -48,7 +52,7 @@ static const char *gvisor_host_program(VialEngine *engine)
 static gboolean write_bundle(Gvisor *gvisor, const VialLaunch *launch, GError **error)
 {
 	g_autofree char *cgroup_path = vial_cgroups_path(gvisor->cgroups, launch->id);
-	json_t *shim = json_pack("{s:s, s:s, s:s, s:s, s:s, s:s*, s:[s, s]}", "id", launch->id, "runsc", gvisor->runsc, "runsc_root",
+	json_t *shim = json_pack("{s:s, s:s, s:s, s:s, s:s, s:s*, s:[s, s]}", "id", launch->id, "runsc", gvisor->runsc.path, "runsc_root",
 	                         gvisor->runsc_root, "bundle", launch->dir, "network", launch->netns ? "sandbox" : "none", "netns", launch->netns,
 	                         "read_only", launch->rootfs, launch->runtime_dir);
 
@@ -143,10 +147,9 @@ static void gvisor_free(VialEngine *engine)
 	if (g_rmdir(gvisor->runsc_root) == 0)
 		g_rmdir(run_dir);
 	vial_cgroups_free(gvisor->cgroups);
-	g_free(gvisor->runsc);
+	vial_runsc_clear(&gvisor->runsc);
 	g_free(gvisor->shim);
 	g_free(gvisor->runsc_root);
-	g_free(gvisor->version);
 	g_free(gvisor);
 }
 
@@ -154,6 +157,7 @@ static const VialEngineOps gvisor_ops = {
 	.name = "gvisor",
 	.isolation = "user-space kernel (gVisor, systrap)",
 	.version = gvisor_version,
+	.warning = gvisor_warning,
 	.host_program = gvisor_host_program,
 	.prepare = gvisor_prepare,
 	.limit = gvisor_limit,
@@ -163,21 +167,20 @@ static const VialEngineOps gvisor_ops = {
 	.free = gvisor_free,
 };
 
-VialEngine *vial_gvisor_new(const char *runsc, const char *program_dir, const char *run_dir, const char *tag, GError **error)
+VialEngine *vial_gvisor_new(VialRunsc *runsc, const char *program_dir, const char *run_dir, const char *tag, GError **error)
 {
-	g_autofree char *version = vial_gvisor_probe(runsc, error);
 	g_autofree char *parent = g_strdup_printf("vial-%s", tag);
-	VialCgroups *cgroups = version ? vial_cgroups_new("/sys/fs/cgroup", parent, error) : NULL;
+	VialCgroups *cgroups = vial_cgroups_new("/sys/fs/cgroup", parent, error);
 	Gvisor *gvisor;
 
 	if (!cgroups)
 		return NULL;
 	gvisor = g_new0(Gvisor, 1);
 	gvisor->base.ops = &gvisor_ops;
-	gvisor->runsc = g_find_program_in_path(runsc);
+	gvisor->runsc = *runsc;
+	*runsc = (VialRunsc){ 0 };
 	gvisor->shim = g_build_filename(program_dir, "vial-shim", NULL);
 	gvisor->runsc_root = g_build_filename(run_dir, "runsc", NULL);
-	gvisor->version = g_steal_pointer(&version);
 	gvisor->cgroups = cgroups;
 	if (g_mkdir_with_parents(gvisor->runsc_root, 0700) < 0) {
 		vial_fail(error, VIAL_ERROR_INTERNAL, "cannot make %s: %s", gvisor->runsc_root, g_strerror(errno));

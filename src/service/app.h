@@ -29,7 +29,8 @@ typedef struct VialApp {
 	VialPool *pool;
 	VialSlots *slots;
 	VialCallLog *call_log;
-	const char *engine_reason; /* why `auto` chose it */
+	const char *engine_reason;  /* why `auto` chose it */
+	const char *engine_warning; /* the engine's; NULL, or what an operator should know of it */
 	gint64 started_ms;
 	gboolean is_draining;
 	guint promised_sandboxes; /* to forks under way; see operations/operation.c */

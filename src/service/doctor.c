@@ -18,13 +18,24 @@ static void add_check(json_t *checks, const char *name, gboolean is_ok, const ch
 	                      json_pack("{s:s, s:b, s:s, s:s*}", "name", name, "ok", is_ok, "detail", detail, "advice", is_ok ? NULL : advice));
 }
 
-static void check_runsc(json_t *checks, const VialConfig *config)
+/* The last check only says what could be better: its failure is none of the host's. */
+static void mark_optional(json_t *checks)
+{
+	json_object_set_new(json_array_get(checks, json_array_size(checks) - 1), "needed", json_false());
+}
+
+static void check_runsc(json_t *checks, const VialConfig *config, gboolean is_needed)
 {
 	g_autoptr(GError) error = NULL;
-	g_autofree char *version = vial_gvisor_probe(config->runsc, &error);
-	g_autofree char *detail = version ? g_strdup_printf("runsc %s, platform systrap", version) : g_strdup(error->message);
+	g_auto(VialRunsc) runsc = { 0 };
+	gboolean is_found = vial_runsc_find(config->runsc, config->data_dir, &runsc, &error);
+	g_autofree char *detail = runsc.warning ? g_strdup(runsc.warning)
+	                          : is_found    ? g_strdup_printf("runsc %s (%s), platform systrap", runsc.version, runsc.path)
+	                                        : g_strdup(error->message);
 
-	add_check(checks, "gvisor", version != NULL, detail, "run `make up`, which installs runsc");
+	add_check(checks, "gvisor", is_found && !runsc.warning, detail, "run `make up`, which brings a current one; docs/gvisor.md");
+	if (is_found || !is_needed)
+		mark_optional(checks);
 }
 
 static void check_cgroups(json_t *checks)
@@ -66,12 +77,6 @@ static void check_kernel_file(json_t *checks, const char *name, const char *path
 	add_check(checks, name, strstr(text, good) != NULL, detail, advice);
 }
 
-/* The last check only says what could be better: its failure is none of the host's. */
-static void mark_optional(json_t *checks)
-{
-	json_object_set_new(json_array_get(checks, json_array_size(checks) - 1), "needed", json_false());
-}
-
 json_t *vial_doctor(const VialConfig *config)
 {
 	json_t *checks = json_array();
@@ -83,9 +88,7 @@ json_t *vial_doctor(const VialConfig *config)
 	          "sandboxes need root: namespaces and cgroups");
 	vial_microvm_check(config, &microvm);
 	is_microvm = strcmp(config->engine, "microvm") == 0 || (strcmp(config->engine, "auto") == 0 && microvm.is_fast);
-	check_runsc(checks, config);
-	if (is_microvm)
-		mark_optional(checks);
+	check_runsc(checks, config, !is_microvm);
 	check_cgroups(checks);
 	check_disk(checks, config);
 	if (is_microvm) {

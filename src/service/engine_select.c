@@ -44,6 +44,7 @@ VialEngine *vial_engine_select(const VialConfig *config, const char *tag, char *
 {
 	g_autofree char *run_dir = g_build_filename(config->run_dir, tag, NULL);
 	g_auto(VialMicrovmCheck) check = { 0 };
+	g_auto(VialRunsc) runsc = { 0 };
 	VialEngine *engine;
 
 	if (strcmp(config->engine, "gvisor") != 0)
@@ -55,8 +56,8 @@ VialEngine *vial_engine_select(const VialConfig *config, const char *tag, char *
 			                                                     : g_strdup_printf("microvm, because %s", check.reason);
 		return engine;
 	}
-	engine = vial_gvisor_new(config->runsc, config->program_dir, run_dir, tag, error);
-	if (!engine)
+	if (!vial_runsc_find(config->runsc, config->data_dir, &runsc, error) ||
+	    !(engine = vial_gvisor_new(&runsc, config->program_dir, run_dir, tag, error)))
 		return NULL;
 	if (strcmp(config->engine, "gvisor") == 0)
 		*out_reason = g_strdup("gvisor, because the configuration says so");

@@ -312,7 +312,8 @@ static gboolean is_restorable_here(VialManifests *manifests, json_t *body, GErro
 	if (json_integer_value(json_object_get(body, "version")) != MANIFEST_VERSION)
 		return vial_fail(error, VIAL_ERROR_CONFLICT, "the snapshot's manifest is of another version of Vial");
 	if (g_strcmp0(engine, manifests->engine) != 0 || g_strcmp0(version, manifests->engine_version) != 0)
-		return vial_fail(error, VIAL_ERROR_CONFLICT, "the snapshot was taken with %s %s, but this host runs %s %s", engine, version,
+		return vial_fail(error, VIAL_ERROR_CONFLICT,
+		                 "the snapshot was taken with %s %s, but this host runs %s %s; only the same one can restore it", engine, version,
 		                 manifests->engine, manifests->engine_version);
 	return host_has_features(manifests, cpu ? cpu : "", error);
 }

@@ -28,7 +28,7 @@ typedef struct VialConfig {
 
 	/* sandboxes */
 	char *engine; /* auto, gvisor, microvm */
-	char *runsc;  /* a path, or a name looked up in PATH */
+	char *runsc;  /* a path, a name looked up in PATH, or auto: what scripts/get-runsc brought, else the one in PATH */
 	char *default_template;
 	gint64 pool_size;
 	gint64 pool_blanks;

@@ -20,7 +20,7 @@ def pytest_collection_modifyitems(items):
     reason = None
     if os.geteuid() != 0:
         reason = "runsc needs root"
-    elif not shutil.which("runsc"):
+    elif not shutil.which(os.environ.get("VIAL_RUNSC", "runsc")):
         reason = "runsc is not installed"
     elif not os.path.exists(AGENT):
         reason = f"{AGENT} does not exist: build it first"

@@ -343,7 +343,7 @@ class Sandbox:
 
     def runsc(self, *arguments):
         flags = ["--root", self.state_root, "--network=none", "--platform=systrap", "--overlay2=none", "--ignore-cgroups"]
-        return ["runsc", *flags, *arguments]
+        return [os.environ.get("VIAL_RUNSC", "runsc"), *flags, *arguments]
 
     def _launch(self, image):
         to_agent, from_agent = os.pipe(), os.pipe()

@@ -24,7 +24,7 @@ def why_not():
         return None if KEY else "VIAL_URL is set but VIAL_API_KEY is not"
     if os.geteuid() != 0:
         return "runsc needs root"
-    if not shutil.which("runsc"):
+    if not shutil.which(os.environ.get("VIAL_RUNSC", "runsc")):
         return "runsc is not installed"
     if not os.path.isdir(ROOTFS):
         return "neither VIAL_URL nor VIAL_TEST_ROOTFS is set"

@@ -20,7 +20,7 @@ CAPABILITIES = ["CAP_SYS_ADMIN", "CAP_CHOWN", "CAP_DAC_OVERRIDE", "CAP_FOWNER", 
 
 def missing():
     """Why these tests cannot run here, or None."""
-    if not shutil.which("runsc"):
+    if not shutil.which(os.environ.get("VIAL_RUNSC", "runsc")):
         return "runsc is not installed"
     return None if rootfs() else f"no image in {IMAGES} (scripts/build-image minimal)"
 
@@ -64,7 +64,7 @@ class Gvisor(Sandbox):
     def argv(self, *argv):
         # -net-raw: packet and raw sockets for the guest's root, so that escapes can be tried. -net-disconnect-ok: without it
         # runsc refuses to checkpoint a sandbox that has a TCP connection to the outside; with it the connections end.
-        return ["nsenter", f"--net={self.slot.netns}", "unshare", "-m", "sh", "-c", ENTER, "sh", "runsc", "--root", self.dir + "/root",
+        return ["nsenter", f"--net={self.slot.netns}", "unshare", "-m", "sh", "-c", ENTER, "sh", os.environ.get("VIAL_RUNSC", "runsc"), "--root", self.dir + "/root",
                 "--ignore-cgroups", "--network=sandbox", "--net-raw", "--net-disconnect-ok", "--platform=systrap", *argv]
 
     def runsc(self, *argv, check=True):

@@ -13,8 +13,12 @@ SCRIPTS = ROOT / "scripts"
 
 
 def run(*command, env=None, timeout=60):
-    """Runs a command without a terminal; gives the finished process with stdout and stderr as text."""
-    return subprocess.run([str(part) for part in command], env={**os.environ, **{k: str(v) for k, v in (env or {}).items()}},
+    """Runs a command without a terminal; gives the finished process with stdout and stderr as text. With a data directory of its own it finds
+    nothing in others."""
+    env = {k: str(v) for k, v in (env or {}).items()}
+    if "VIAL_DATA" in env:
+        env = {"VIAL_DATA_SERVER": env["VIAL_DATA"], "VIAL_DATA_TEST": env["VIAL_DATA"], **env}
+    return subprocess.run([str(part) for part in command], env={**os.environ, **env},
                           stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=timeout, check=False)
 
 

@@ -65,14 +65,14 @@ def test_an_unreachable_mirror_stops_the_installation_with_a_hint(tmp_path, fake
 ])
 def test_a_bad_runsc_is_named_with_its_fault(tmp_path, output, status, words):
     programs = make_program(tmp_path / "bin", "runsc", f"#!/bin/sh\necho '{output}'\nexit {status}\n")
-    sentence = complaint(run(SCRIPTS / "install-deps", "run", env={"PATH": f"{programs}:{os.environ['PATH']}"}))
+    sentence = complaint(run(SCRIPTS / "install-deps", "runsc", env={"PATH": f"{programs}:{os.environ['PATH']}"}))
     assert str(programs / "runsc") in sentence and words in sentence and "replace" in sentence
 
 
 @pytest.mark.parametrize("output", ["runsc version 0.0~20240729.0", "runsc version release-20260105.0", "runsc version 20250101"])
 def test_a_good_runsc_passes(tmp_path, output):
     programs = make_program(tmp_path / "bin", "runsc", f"#!/bin/sh\necho '{output}'\n")
-    finished = run(SCRIPTS / "install-deps", "run", env={"PATH": f"{programs}:{os.environ['PATH']}"})
+    finished = run(SCRIPTS / "install-deps", "runsc", env={"PATH": f"{programs}:{os.environ['PATH']}"})
     assert (finished.returncode, finished.stderr) == (0, "")
 
 

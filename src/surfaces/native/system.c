@@ -28,9 +28,10 @@ void vial_api_me(VialRequest *request)
 	VialApp *app = vial_native_app(request);
 
 	vial_request_reply_json(request, 200,
-	                        json_pack("{s:s, s:s, s:s, s:s*, s:s, s:s, s:o*}", "key_id", identity->key_id, "project", identity->project, "role",
-	                                  vial_role_name(identity->role), "label", identity->label, "engine", app->engine->ops->name, "engine_reason",
-	                                  app->engine_reason, "pool",
+	                        json_pack("{s:s, s:s, s:s, s:s*, s:s, s:s, s:s, s:s*, s:o*}", "key_id", identity->key_id, "project",
+	                                  identity->project, "role", vial_role_name(identity->role), "label", identity->label, "engine",
+	                                  app->engine->ops->name, "engine_version", app->engine->ops->version(app->engine), "engine_reason",
+	                                  app->engine_reason, "engine_warning", app->engine_warning, "pool",
 	                                  app->pool && vial_keys_is_operator(identity) ? vial_pool_json(app->pool) : NULL));
 }
 
