@@ -16,6 +16,7 @@
 #include "connection.h"
 #include "env.h"
 #include "identity.h"
+#include "inherited.h"
 #include "log.h"
 #include "loop.h"
 #include "memguard.h"
@@ -214,6 +215,8 @@ static void begin(struct vial_resume *resume, json_t *hello)
 		vial_streams_drop_all();
 		vial_connection_discard_output();
 	}
+	if (is_new_generation && json_is_true(json_object_get(hello, "end_connections")))
+		vial_inherited_end();
 	strcpy(current_generation, generation);
 	apply_limits(hello);
 	start_hooks(resume, hello, is_new_generation);

@@ -140,9 +140,11 @@ static int run(struct shim *shim, const char *const *command)
 	/* The agent makes its own size-limited overlay; see docs/architecture.md. */
 	arguments[count++] = (char *)"--overlay2=none";
 	arguments[count++] = (char *)"--host-uds=none";
-	/* Raw sockets are the guest's affair (ping): the rules outside see every packet. Connections end with a checkpoint. */
+	/* Raw sockets are the guest's affair (ping): the rules outside see every packet. */
 	arguments[count++] = (char *)"--net-raw";
-	arguments[count++] = (char *)"--net-disconnect-ok";
+	/* A checkpoint holds the guest's connections as they are. Whoever wakes from it where they lead goes on with them; a copy elsewhere is reset.
+	 */
+	arguments[count++] = (char *)(shim->is_current ? "--allow-connected-on-save" : "--net-disconnect-ok");
 	while (*command && count < MAX_ARGUMENTS - 1)
 		arguments[count++] = (char *)*command++;
 	arguments[count] = NULL;

@@ -45,6 +45,7 @@ struct shim {
 	char *runsc_root;
 	char *bundle;
 	char *network;     /* none, or sandbox */
+	bool is_current;   /* runsc has the flags of 2026 */
 	char *netns;       /* NULL, or the network namespace to start runsc in */
 	json_t *read_only; /* paths that nothing started here may write to */
 

@@ -87,8 +87,9 @@ typedef struct {
 
 struct VialEngine {
 	const VialEngineOps *ops;
-	GHashTable *limited; /* limit.c's: what is in force */
-	GHashTable *forked;  /* instance.c's: children that have not been put into their own place yet */
+	gboolean carries_connections; /* a restored guest can go on with the connections of its checkpoint */
+	GHashTable *limited;          /* limit.c's: what is in force */
+	GHashTable *forked;           /* instance.c's: children that have not been put into their own place yet */
 };
 
 /* `runsc` is taken over. `tag` keeps this installation's kernel objects apart from another's. */

@@ -52,9 +52,9 @@ static const char *gvisor_host_program(VialEngine *engine)
 static gboolean write_bundle(Gvisor *gvisor, const VialLaunch *launch, GError **error)
 {
 	g_autofree char *cgroup_path = vial_cgroups_path(gvisor->cgroups, launch->id);
-	json_t *shim = json_pack("{s:s, s:s, s:s, s:s, s:s, s:s*, s:[s, s]}", "id", launch->id, "runsc", gvisor->runsc.path, "runsc_root",
+	json_t *shim = json_pack("{s:s, s:s, s:s, s:s, s:s, s:s*, s:b, s:[s, s]}", "id", launch->id, "runsc", gvisor->runsc.path, "runsc_root",
 	                         gvisor->runsc_root, "bundle", launch->dir, "network", launch->netns ? "sandbox" : "none", "netns", launch->netns,
-	                         "read_only", launch->rootfs, launch->runtime_dir);
+	                         "current", gvisor->runsc.is_current, "read_only", launch->rootfs, launch->runtime_dir);
 
 	return vial_host_write_json(launch->dir, "config.json", vial_gvisor_spec(launch, cgroup_path), error) &&
 	       vial_host_write_json(launch->dir, "shim.json", shim, error);
@@ -177,6 +177,7 @@ VialEngine *vial_gvisor_new(VialRunsc *runsc, const char *program_dir, const cha
 		return NULL;
 	gvisor = g_new0(Gvisor, 1);
 	gvisor->base.ops = &gvisor_ops;
+	gvisor->base.carries_connections = runsc->is_current;
 	gvisor->runsc = *runsc;
 	*runsc = (VialRunsc){ 0 };
 	gvisor->shim = g_build_filename(program_dir, "vial-shim", NULL);

@@ -7,11 +7,14 @@
  */
 #include "net/net.h"
 
+#include <fcntl.h>
+#include <netinet/in.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "net/caps.h"
 #include "net/change.h"
+#include "net/conntrack.h"
 #include "net/netns.h"
 #include "net/rules.h"
 #include "net/slot.h"
@@ -527,6 +530,45 @@ void vial_net_slot_release(VialNetSlot *slot)
 	vial_slot_close(slot);
 	if (vial_net_changes_stop(slot))
 		vial_slot_discard(slot);
+}
+
+gboolean vial_net_slot_shut(VialNetSlot *slot, GError **error)
+{
+	/* Before connections are tracked, and after all else: what is dropped here has not been. */
+	static const char commands[] = "add table inet shut\n"
+				       "add chain inet shut from { type filter hook prerouting priority -400; }\n"
+				       "add chain inet shut to { type filter hook postrouting priority 400; }\n"
+				       "add rule inet shut from iifname " VIAL_GATE_INTERFACE " drop\n"
+				       "add rule inet shut to oifname " VIAL_GATE_INTERFACE " drop\n";
+
+	return vial_nft_run(slot->nft, commands, error);
+}
+
+gboolean vial_net_slot_renew(VialNetSlot *slot, const char *label, GError **error)
+{
+	g_free(slot->label);
+	slot->label = g_strdup(label);
+	return vial_wiring_renew_guest(&slot->wiring, error);
+}
+
+gboolean vial_net_slot_reopen(VialNetSlot *slot, GError **error)
+{
+	return vial_nft_run(slot->nft, "add table inet shut\ndelete table inet shut\n", error);
+}
+
+int vial_net_slot_gate(const VialNetSlot *slot)
+{
+	return fcntl(slot->gate_fd, F_DUPFD_CLOEXEC, 0);
+}
+
+gboolean vial_net_has_connections(int gate_fd)
+{
+	g_autoptr(GPtrArray) tracked = vial_conntrack_list(gate_fd, NULL);
+
+	for (guint i = 0; tracked && i < tracked->len; i++)
+		if (((VialTracked *)tracked->pdata[i])->connection.protocol == IPPROTO_TCP)
+			return TRUE;
+	return FALSE;
 }
 
 const char *vial_net_slot_name(const VialNetSlot *slot)

@@ -84,6 +84,19 @@ VialNetSlot *vial_net_slot_acquire(VialNet *net, const char *label, const VialNe
  */
 VialNetSlot *vial_net_slot_adopt(VialNet *net, const char *name, const char *label, const VialNetPolicy *policy, const VialNetLimits *limits,
                                  GError **error);
+/*
+ * For a guest that sleeps and comes back with its memory. Its connections go on, as the kernel and the proxy have kept them, if its peers see nothing
+ * of what is not in that memory: not what the old guest does after it was saved, and no answer of a kernel that has its addresses and does not know
+ * its connections. So nothing passes the gate from before it is saved until it is restored: shut, renew for the next host process, reopen. Each makes
+ * calls of the kernel's that take a millisecond or two.
+ */
+gboolean vial_net_slot_shut(VialNetSlot *slot, GError **error);
+gboolean vial_net_slot_renew(VialNetSlot *slot, const char *label, GError **error);
+gboolean vial_net_slot_reopen(VialNetSlot *slot, GError **error);
+/* A descriptor of the slot's gate for vial_net_has_connections(), the caller's; -1 if it cannot be had. */
+int vial_net_slot_gate(const VialNetSlot *slot);
+/* Has the guest TCP connections to the outside, or had it until just now? Walks the connections of the whole host. Any thread. */
+gboolean vial_net_has_connections(int gate_fd);
 /* Removes it, in the background. The sandbox's processes should be gone. Accepts NULL. */
 void vial_net_slot_release(VialNetSlot *slot);
 

@@ -241,7 +241,8 @@ gboolean vial_netlink_add_address(VialNetlink *netlink, int index, const char *t
 gboolean vial_netlink_add_default_route(VialNetlink *netlink, int index, const char *gateway, GError **error)
 {
 	char buffer[REQUEST_BYTES];
-	struct nlmsghdr *request = start(buffer, RTM_NEWROUTE, NLM_F_CREATE | NLM_F_EXCL);
+	/* IPv6's stays when a runsc takes the addresses away. */
+	struct nlmsghdr *request = start(buffer, RTM_NEWROUTE, NLM_F_CREATE | NLM_F_REPLACE);
 	VialAddress address = parse(gateway);
 	struct rtmsg *route = mnl_nlmsg_put_extra_header(request, sizeof(*route));
 

@@ -249,6 +249,13 @@ static gboolean build_guest(const VialWiring *wiring, VialNetlink *gate, GError 
 	return FALSE;
 }
 
+gboolean vial_wiring_renew_guest(const VialWiring *wiring, GError **error)
+{
+	vial_autofd int guest_fd = vial_netns_open(wiring->name, error);
+
+	return guest_fd >= 0 && setup_guest(guest_fd, error);
+}
+
 static gboolean build_links(const VialWiring *wiring, int gate_fd, const char *alias, guint mtu, guint64 bytes_per_second, GError **error)
 {
 	g_autoptr(VialNetlink) gate = vial_netlink_open(gate_fd, error);

@@ -29,6 +29,8 @@ gboolean vial_wiring_build(VialWiring *wiring, const char *tag, const char *alia
                            GError **error);
 /* The index of the host's end; 0 when it is gone. */
 int vial_wiring_host_index(const VialWiring *wiring);
+/* Gives the guest's namespace its addresses back, which a runsc that lived there took, for the next one. */
+gboolean vial_wiring_renew_guest(const VialWiring *wiring, GError **error);
 /* Removes whatever is there. */
 void vial_wiring_remove(const VialWiring *wiring);
 gboolean vial_wiring_set_rate(int gate_fd, guint64 bytes_per_second, GError **error);

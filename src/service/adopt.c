@@ -156,6 +156,8 @@ static void adopt_one(Adoption *adoption, const VialSandboxRecord *record)
 	if (sandbox->slot_name && !vial_slots_adopt(adoption->app->slots, sandbox->host_id, sandbox->slot_name, sandbox->network))
 		sandbox->reason = g_strdup("network_lost: its network namespace is gone");
 	candidate->may_sleep = sandbox->state == VIAL_STATE_HIBERNATING || sandbox->state == VIAL_STATE_WAKING;
+	if (candidate->may_sleep)
+		vial_slots_reopen(adoption->app->slots, sandbox->host_id);
 	sandbox->state = VIAL_STATE_RUNNING;
 	if (sandbox->reason)
 		return lose(candidate);

@@ -35,6 +35,7 @@ typedef struct {
 	gboolean needs_deep;
 	gboolean is_deep_pending;
 	gboolean has_started;
+	gboolean is_at_home; /* in the slot it left: its connections lead there */
 	GError *image_error;
 	gint64 began_us;
 	gint64 hello_sent_us; /* wall clock */
@@ -226,6 +227,9 @@ static void send_hello(Boot *boot)
 	                    "sandbox_id", spec->sandbox_id, "hostname", spec->sandbox_id, "wall_clock_ns", clock, "entropy", entropy_hex, "env",
 	                    spec->env, "nameserver", vial_slots_nameserver(boot->app->slots, spec->host_id), "memory_limit_mb",
 	                    (json_int_t)spec->limits.memory_mb, "process_limit", (json_int_t)spec->limits.process_limit);
+	/* What a restored guest remembers of connections leads nowhere, but it does not know. */
+	if (spec->image && !boot->is_at_home)
+		json_object_set_new(message, "end_connections", json_true());
 	if (vial_time_scale() > 1)
 		json_object_set_new(message, "resume_timeout_ms", json_integer(vial_time_scaled_ms(RESUME_TIMEOUT_MS)));
 	vial_instance_set_events(boot->instance, &events, boot);
@@ -245,9 +249,13 @@ void vial_boot_hello(VialApp *app, VialInstance *instance, const VialBootSpec *s
 
 static void on_network(const GError *error, gpointer data)
 {
+	Boot *boot = data;
+
 	if (error)
-		return fail(data, error, "the sandbox's network could not be set up");
-	send_hello(data);
+		return fail(boot, error, "the sandbox's network could not be set up");
+	if (boot->is_at_home)
+		vial_slots_reopen(boot->app->slots, boot->spec.host_id);
+	send_hello(boot);
 }
 
 static void on_limited(const GError *error, gpointer data)
@@ -353,7 +361,8 @@ static void launch(Boot *boot)
 		return start(boot, boot->instance);
 	if (boot->spec.is_forked)
 		return vial_instance_adopt(boot->app->engine, spec.id, spec.dir, on_launched, boot);
-	if (!vial_slots_acquire(boot->app->slots, boot->spec.host_id, &spec.netns, &error))
+	boot->is_at_home = boot->spec.is_resumed && vial_slots_unpark(boot->app->slots, boot->spec.sandbox_id, boot->spec.host_id, &spec.netns);
+	if (!boot->is_at_home && !vial_slots_acquire(boot->app->slots, boot->spec.host_id, &spec.netns, &error))
 		return fail(boot, error, "the sandbox has no network");
 	if (g_mkdir_with_parents(boot->dir, 0700) < 0 || vial_fault("boot.launch"))
 		return fail_with(boot, errno == ENOSPC ? VIAL_ERROR_NO_SPACE : VIAL_ERROR_INTERNAL, "its folder could not be made",

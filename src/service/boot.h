@@ -21,6 +21,7 @@ typedef struct {
 	const char *generation; /* NULL: a new one */
 	json_t *env;            /* borrowed; may be NULL */
 	json_t *network;        /* the policy in force before user code runs; borrowed, NULL is disabled */
+	gboolean is_resumed;    /* nobody else goes on from this image: its connections are the guest's, if its slot was parked */
 	gboolean is_forked;     /* the guest was just forked: its host process, folder and slot are there, and it runs */
 	VialInstance *blank;    /* a host process made ahead for exactly these limits and folders; taken over */
 } VialBootSpec;

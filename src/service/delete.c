@@ -2,6 +2,7 @@
 /* The end of a sandbox: out of sight as soon as its turn comes, reported as done when process, cgroup, folder and record are gone. */
 #include "service/boot.h"
 #include "service/sandbox_private.h"
+#include "service/slots.h"
 #include "util/log.h"
 #include "util/time.h"
 #include "util/tree.h"
@@ -59,6 +60,7 @@ static void deletion_begin(VialTransition *transition)
 		return vial_transition_end(transition, NULL);
 	vial_sandbox_set_state(sandbox, VIAL_STATE_DELETED, NULL);
 	vial_sandbox_drop_instance(sandbox);
+	vial_slots_drop_parked(sandbox->app->slots, sandbox->id);
 	vial_tree_remove_later(image);
 	vial_tree_remove_later(temporary);
 	vial_sweep(sandbox->app, sandbox->host_id, on_swept, transition);

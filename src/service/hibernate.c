@@ -11,7 +11,9 @@
 #include "service/freeze.h"
 #include "service/manifest.h"
 #include "service/sandbox_private.h"
+#include "service/slots.h"
 #include "util/fault.h"
+#include "util/fd.h"
 #include "util/log.h"
 #include "util/tree.h"
 #include "util/worker.h"
@@ -22,6 +24,8 @@ typedef struct {
 	char *image;
 	json_t *facts;
 	GError *error;
+	int gate_fd; /* of its network slot, which is shut; -1: its connections end */
+	gboolean is_connected;
 	VialSandboxDone done;
 	gpointer data;
 } Hibernation;
@@ -45,6 +49,7 @@ static void hibernation_settle(VialTransition *transition, const GError *error)
 
 	if (hibernation->done)
 		hibernation->done(error ? NULL : transition->sandbox, error, hibernation->data);
+	vial_fd_clear(&hibernation->gate_fd);
 	json_decref(hibernation->facts);
 	g_clear_error(&hibernation->error);
 	g_free(hibernation->temporary);
@@ -58,11 +63,20 @@ static void on_undone(const GError *error, gpointer data)
 	VialSandbox *sandbox = hibernation->base.sandbox;
 
 	vial_tree_remove_later(hibernation->temporary);
+	if (hibernation->gate_fd >= 0)
+		vial_slots_reopen(sandbox->app->slots, sandbox->host_id);
 	if (sandbox->state == VIAL_STATE_HIBERNATING && sandbox->instance) {
 		vial_sandbox_set_state(sandbox, VIAL_STATE_RUNNING, NULL);
 		vial_sandbox_store(sandbox);
 	}
 	vial_transition_end(&hibernation->base, hibernation->error);
+}
+
+static void on_swept(const char *reason, gpointer data)
+{
+	Hibernation *hibernation = data;
+
+	vial_transition_end(&hibernation->base, NULL);
 }
 
 static void on_stored(const GError *error, gpointer data)
@@ -72,12 +86,17 @@ static void on_stored(const GError *error, gpointer data)
 
 	/* Even if the record could not be written, a restart finds the sealed image and no guest: the same end. */
 	vial_fault("hibernate.stored");
-	if (sandbox->instance) { /* else loss.c sweeps up */
-		vial_sandbox_drop_instance(sandbox);
-		vial_sweep(sandbox->app, sandbox->host_id, NULL, NULL);
-	}
 	vial_log_info("sandbox", "hibernated", "sandbox_id", sandbox->id);
-	vial_transition_end(&hibernation->base, NULL);
+	if (!sandbox->instance) /* loss.c sweeps up */
+		return vial_transition_end(&hibernation->base, NULL);
+	vial_sandbox_drop_instance(sandbox);
+	if (!hibernation->is_connected) {
+		vial_sweep(sandbox->app, sandbox->host_id, NULL, NULL);
+		return vial_transition_end(&hibernation->base, NULL);
+	}
+	/* The next host process in this slot must not meet this one. */
+	vial_slots_park(sandbox->app->slots, sandbox->host_id, sandbox->id);
+	vial_sweep(sandbox->app, sandbox->host_id, on_swept, hibernation);
 }
 
 static void seal_work(gpointer data)
@@ -87,6 +106,7 @@ static void seal_work(gpointer data)
 
 	if (!vial_manifest_seal(manifests, hibernation->temporary, hibernation->facts, &hibernation->error))
 		return;
+	hibernation->is_connected = hibernation->gate_fd >= 0 && vial_net_has_connections(hibernation->gate_fd);
 	vial_tree_remove(hibernation->image);
 	if (vial_fault("hibernate.rename") || g_rename(hibernation->temporary, hibernation->image) < 0)
 		vial_fail(&hibernation->error, VIAL_ERROR_INTERNAL, "the hibernated state cannot be put in place: %s", g_strerror(errno));
@@ -123,6 +143,8 @@ static void freeze(Hibernation *hibernation)
 {
 	VialSandbox *sandbox = hibernation->base.sandbox;
 
+	if (sandbox->app->engine->carries_connections && vial_slots_shut(sandbox->app->slots, sandbox->host_id))
+		hibernation->gate_fd = vial_net_slot_gate(vial_slots_find(sandbox->app->slots, sandbox->host_id));
 	vial_sandbox_set_state(sandbox, VIAL_STATE_HIBERNATING, NULL);
 	vial_sandbox_store(sandbox);
 	vial_freeze_run(sandbox, hibernation->temporary, on_frozen, hibernation);
@@ -180,6 +202,7 @@ void vial_sandbox_hibernate(VialSandbox *sandbox, VialSandboxDone done, gpointer
 {
 	Hibernation *hibernation = g_new0(Hibernation, 1);
 
+	hibernation->gate_fd = -1;
 	hibernation->done = done;
 	hibernation->data = data;
 	vial_transition_push(&hibernation->base, &hibernation_ops, sandbox, VIAL_QUEUE_LAST);

@@ -8,6 +8,7 @@
 #include "service/boot.h"
 #include "service/freeze.h"
 #include "service/pool.h"
+#include "util/id.h"
 #include "util/log.h"
 #include "util/time.h"
 
@@ -192,7 +193,10 @@ VialBootSpec vial_sandbox_boot_spec(const VialSandbox *sandbox)
 void vial_sandbox_choose_host(VialSandbox *sandbox, VialBootSpec *spec)
 {
 	g_clear_pointer(&sandbox->host_id, g_free);
-	vial_pool_fill_spec(sandbox->app, spec, &sandbox->host_id);
+	if (spec->is_resumed) /* a blank lives in a slot of its own */
+		spec->host_id = sandbox->host_id = vial_id_new();
+	else
+		vial_pool_fill_spec(sandbox->app, spec, &sandbox->host_id);
 }
 
 void vial_sandbox_forget(VialSandbox *sandbox)

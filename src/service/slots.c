@@ -5,10 +5,22 @@
 #include <string.h>
 
 #include "util/error.h"
+#include "util/log.h"
+
+/* Servers give up on a silent client after one to ten minutes. */
+#define PATIENCE_SECONDS 600
+
+typedef struct {
+	VialSlots *slots;
+	char *sandbox_id;
+	VialNetSlot *slot;
+	guint timer;
+} Parked;
 
 struct VialSlots {
 	VialNet *net;
 	GHashTable *by_host; /* host id -> VialNetSlot */
+	GHashTable *parked;  /* sandbox id -> Parked */
 	guint16 sealed_ports[2];
 };
 
@@ -18,6 +30,25 @@ static guint16 listen_port(const char *listen)
 	const char *colon = g_str_has_prefix(listen, "unix:") ? NULL : strrchr(listen, ':');
 
 	return colon ? (guint16)atoi(colon + 1) : 0;
+}
+
+static void parked_free(gpointer data)
+{
+	Parked *parked = data;
+
+	g_clear_handle_id(&parked->timer, g_source_remove);
+	vial_net_slot_release(parked->slot);
+	g_free(parked->sandbox_id);
+	g_free(parked);
+}
+
+static gboolean on_patience_lost(gpointer data)
+{
+	Parked *parked = data;
+
+	parked->timer = 0;
+	g_hash_table_remove(parked->slots->parked, parked->sandbox_id);
+	return G_SOURCE_REMOVE;
 }
 
 VialSlots *vial_slots_new(const VialConfig *config, GError **error)
@@ -31,6 +62,7 @@ VialSlots *vial_slots_new(const VialConfig *config, GError **error)
 	if (config->resolvers && *config->resolvers)
 		net.resolvers = (const char *const *)config->resolvers;
 	slots->by_host = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, NULL);
+	slots->parked = g_hash_table_new_full(g_str_hash, g_str_equal, NULL, parked_free);
 	slots->net = vial_net_new(&net, error);
 	if (slots->net)
 		return slots;
@@ -45,14 +77,17 @@ void vial_slots_start(VialSlots *slots, gboolean may_sweep)
 
 void vial_slots_close(VialSlots *slots)
 {
-	if (slots)
-		vial_net_close(slots->net);
+	if (!slots)
+		return;
+	g_hash_table_remove_all(slots->parked);
+	vial_net_close(slots->net);
 }
 
 void vial_slots_free(VialSlots *slots)
 {
 	if (!slots)
 		return;
+	g_hash_table_unref(slots->parked);
 	g_hash_table_unref(slots->by_host);
 	vial_net_free(slots->net);
 	g_free(slots);
@@ -144,6 +179,72 @@ void vial_slots_release(VialSlots *slots, const char *host_id)
 		return;
 	g_hash_table_remove(slots->by_host, host_id);
 	vial_net_slot_release(slot);
+}
+
+gboolean vial_slots_shut(VialSlots *slots, const char *host_id)
+{
+	VialNetSlot *slot = vial_slots_find(slots, host_id);
+	g_autoptr(GError) error = NULL;
+
+	if (!slot || vial_net_slot_policy(slot)->mode == VIAL_NET_DISABLED)
+		return FALSE;
+	if (vial_net_slot_shut(slot, &error))
+		return TRUE;
+	vial_log_warning("net", "a sandbox will lose its connections", "host_id", host_id, "error", error->message);
+	return FALSE;
+}
+
+void vial_slots_reopen(VialSlots *slots, const char *host_id)
+{
+	VialNetSlot *slot = vial_slots_find(slots, host_id);
+	g_autoptr(GError) error = NULL;
+
+	if (slot && !vial_net_slot_reopen(slot, &error))
+		vial_log_warning("net", "a sandbox has lost its network", "host_id", host_id, "error", error->message);
+}
+
+void vial_slots_park(VialSlots *slots, const char *host_id, const char *sandbox_id)
+{
+	VialNetSlot *slot = vial_slots_find(slots, host_id);
+	Parked *parked;
+
+	if (!slot)
+		return;
+	g_hash_table_remove(slots->by_host, host_id);
+	parked = g_new0(Parked, 1);
+	parked->slots = slots;
+	parked->sandbox_id = g_strdup(sandbox_id);
+	parked->slot = slot;
+	parked->timer = g_timeout_add_seconds(PATIENCE_SECONDS, on_patience_lost, parked);
+	g_hash_table_replace(slots->parked, parked->sandbox_id, parked);
+}
+
+gboolean vial_slots_has_parked(VialSlots *slots, const char *sandbox_id)
+{
+	return g_hash_table_contains(slots->parked, sandbox_id);
+}
+
+gboolean vial_slots_unpark(VialSlots *slots, const char *sandbox_id, const char *host_id, const char **out_netns)
+{
+	Parked *parked = g_hash_table_lookup(slots->parked, sandbox_id);
+	g_autoptr(GError) error = NULL;
+
+	if (!parked)
+		return FALSE;
+	if (vial_net_slot_renew(parked->slot, host_id, &error)) {
+		*out_netns = vial_net_slot_netns_path(parked->slot);
+		g_hash_table_replace(slots->by_host, g_strdup(host_id), g_steal_pointer(&parked->slot));
+	} else {
+		vial_log_warning("net", "a sandbox loses its connections", "sandbox_id", sandbox_id, "error", error->message);
+	}
+	g_hash_table_remove(slots->parked, sandbox_id);
+	return error == NULL;
+}
+
+void vial_slots_drop_parked(VialSlots *slots, const char *sandbox_id)
+{
+	if (slots)
+		g_hash_table_remove(slots->parked, sandbox_id);
 }
 
 void vial_slots_set_policy(VialSlots *slots, const char *host_id, json_t *network, VialNetDone done, gpointer data)

@@ -29,6 +29,19 @@ const VialGuestNet *vial_slots_guest_net(void);
 int vial_slots_open_tap(VialSlots *slots, const char *host_id, GError **error);
 gboolean vial_slots_adopt(VialSlots *slots, const char *host_id, const char *name, json_t *network);
 void vial_slots_release(VialSlots *slots, const char *host_id);
+
+/*
+ * A guest that goes to sleep may keep its connections (vial_net_slot_shut). Its slot is shut before it is saved: FALSE where nothing gets through
+ * anyway. If it has any it is parked, under its sandbox's name, for as long as a peer may have patience; else swept like any other. Who has parked
+ * one gets it back once, for the next host process, and reopens it when that has restored the guest; FALSE if there is none any more.
+ */
+gboolean vial_slots_shut(VialSlots *slots, const char *host_id);
+void vial_slots_reopen(VialSlots *slots, const char *host_id);
+void vial_slots_park(VialSlots *slots, const char *host_id, const char *sandbox_id);
+gboolean vial_slots_has_parked(VialSlots *slots, const char *sandbox_id);
+gboolean vial_slots_unpark(VialSlots *slots, const char *sandbox_id, const char *host_id, const char **out_netns);
+void vial_slots_drop_parked(VialSlots *slots, const char *sandbox_id);
+
 VialNetSlot *vial_slots_find(VialSlots *slots, const char *host_id);
 const char *vial_slots_name(VialSlots *slots, const char *host_id); /* for the record; NULL if it has none */
 

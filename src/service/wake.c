@@ -6,6 +6,7 @@
 #include "service/boot.h"
 #include "service/pool.h"
 #include "service/sandbox_private.h"
+#include "service/slots.h"
 #include "util/log.h"
 #include "util/time.h"
 #include "util/tree.h"
@@ -62,6 +63,7 @@ void vial_wake(VialSandbox *sandbox, VialWakeDone done, gpointer data)
 	wake->data = data;
 	spec.image = wake->image;
 	spec.generation = wake->generation;
+	spec.is_resumed = vial_slots_has_parked(sandbox->app->slots, sandbox->id);
 	vial_sandbox_choose_host(sandbox, &spec);
 	vial_sandbox_set_state(sandbox, VIAL_STATE_WAKING, NULL);
 	vial_sandbox_store(sandbox);

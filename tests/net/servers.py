@@ -82,6 +82,8 @@ async def echo(reader, writer):
         if writer.get_extra_info("sockname")[1] in (22, 25):
             writer.write(b"220 hello\r\n")
         while data := await reader.read(65536):
+            if data.startswith(b"later "):
+                await asyncio.sleep(float(data.split()[1]))
             writer.write(data)
             await writer.drain()
     except ConnectionError:

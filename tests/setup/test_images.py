@@ -231,3 +231,15 @@ def test_python_modules_are_compiled_beforehand(name):
 def test_only_the_known_programs_are_setuid(name):
     found = run("find", rootfs(name), "-xdev", "-perm", "/6000", "-type", "f", "-printf", "%f\n").stdout.split()
     assert set(found) <= {"sudo.distrib", "su", "passwd", "chfn", "chsh", "gpasswd", "chage", "expiry", "mount", "umount", "newgrp", "unix_chkpwd", "ssh-agent"}
+
+
+def test_an_image_of_another_data_directory_is_shared(tmp_path):
+    made = manifest("minimal")
+    finished = run(SCRIPTS / "build-image", "minimal", env={"VIAL_DATA": tmp_path, "VIAL_DATA_SERVER": IMAGES.parent}, timeout=300)
+    assert finished.returncode == 0 and "shared with" in finished.stderr, finished.stderr
+    mine = json.loads((tmp_path / "images/minimal.json").read_text())
+    assert mine["hash"] == made["hash"] and mine["packages"] == made["packages"]
+    assert mine["rootfs"] == str(tmp_path / f"images/minimal-{made['hash']}/rootfs")
+    # A stray write into the one would be one into the other: only root on the host could, and nothing of ours does.
+    assert (pathlib.Path(mine["rootfs"]) / "etc/os-release").read_text() == (rootfs("minimal") / "etc/os-release").read_text()
+    assert decision(ROOT, "minimal", tmp_path) == "current"
