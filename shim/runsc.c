@@ -181,13 +181,19 @@ static int run_checkpoint(struct shim *shim, json_t *request)
 {
 	const char *image = json_string_value(json_object_get(request, "image"));
 	bool leave_running = json_is_true(json_object_get(request, "leave_running"));
-	const char *leaving[] = { "checkpoint", "--leave-running", "--compression=none", "--image-path", image, shim->id, NULL };
-	const char *ending[] = { "checkpoint", "--compression=none", "--image-path", image, shim->id, NULL };
+	const char *command[] = { "checkpoint", "--compression=none", "--image-path", image, NULL, NULL, NULL, NULL };
+	size_t count = 4;
 
 	if (!image || (shim->state != SHIM_RUNNING && shim->state != SHIM_PAUSED))
 		return -EINVAL;
 	shim->command.state_when_done = shim->state;
-	return run(shim, leave_running ? leaving : ending);
+	if (leave_running)
+		command[count++] = "--leave-running";
+	/* What a guest has once written and then cleared need not be kept: a sixth to a third of a Python that has worked. */
+	if (shim->is_current)
+		command[count++] = "--exclude-committed-zero-pages";
+	command[count] = shim->id;
+	return run(shim, command);
 }
 
 static int run_simple(struct shim *shim, const char *verb, enum shim_state from, enum shim_state to)
