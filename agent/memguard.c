@@ -6,6 +6,12 @@
  * has had time to give its memory back. If there is no process whose end would help (shared memory outlives its makers), the whole zone is restarted.
  *
  * Under gVisor the disk lives in the same memory; its use is not the programs' and is taken off, because killing a program would not free it.
+ *
+ * How often is often enough? While somebody talks to the sandbox: as often as the programs could reach the mark. In the calm between two operations
+ * (calm.h) nobody is served better by a kill a second earlier, but the sandbox must not end: as often as the memory that the host grants could
+ * be used up by what wakes up by itself, a timer or a server. Under gVisor that is the programs' and the disk's together, gigabytes away from the mark.
+ * In a microVM the guest kernel itself ends a program when memory is gone, and never the agent; a second is soon enough for what it cannot do,
+ * restart the zone. A look that finds that the use has grown is followed by quick ones. Where nothing of the user's has ever run nobody looks.
  */
 #include "memguard.h"
 
@@ -13,6 +19,7 @@
 #include <stdbool.h>
 #include <string.h>
 
+#include "calm.h"
 #include "files.h"
 #include "log.h"
 #include "loop.h"
@@ -25,6 +32,10 @@
 #define FILL_RATE_KB_PER_MS (4u * 1024u)
 #define MIN_INTERVAL_MS 10
 #define MAX_INTERVAL_MS 1000
+#define MAX_CALM_INTERVAL_MS 5000
+/* So much more since the last look, in the calm, is something that runs. */
+#define RESTLESS_KB (8u * 1024u)
+#define RESTLESS_MS 4000
 /* For the process guard, which looks with us. */
 #define CROWDED_INTERVAL_MS 250
 /* Kill above this part of the limit, or with less than RESERVE_KB left, whichever leaves more to programs. */
@@ -44,6 +55,9 @@ static pid_t victim;
 static int64_t killed_at_ms;
 static uint64_t used_at_kill_kb;
 static unsigned vain_count;
+static uint64_t last_used_kb;
+static int64_t restless_until_ms;
+static bool is_slow; /* the next look is one of the calm's */
 
 void vial_memguard_usage(uint64_t *out_used_kb, uint64_t *out_limit_kb)
 {
@@ -118,25 +132,64 @@ static void kill_largest(uint64_t used_kb)
 	used_at_kill_kb = used_kb;
 }
 
+/* What is left until the host, or the guest's kernel, ends something without asking us. */
+static uint64_t room_of_all_kb(uint64_t used_kb, uint64_t current_limit_kb)
+{
+	uint64_t disk_used_kb = 0, disk_total_kb = 0;
+
+	if (vial_rootfs_disk_is_memory())
+		vial_rootfs_disk(&disk_used_kb, &disk_total_kb);
+	used_kb += disk_used_kb;
+	return current_limit_kb + disk_total_kb > used_kb ? current_limit_kb + disk_total_kb - used_kb : 0;
+}
+
+static int64_t clamp(int64_t value, int64_t minimum, int64_t maximum)
+{
+	return value < minimum ? minimum : value > maximum ? maximum : value;
+}
+
+static bool is_restless(uint64_t used_kb)
+{
+	int64_t now_ms = vial_loop_now_ms();
+
+	if (used_kb > last_used_kb + RESTLESS_KB)
+		restless_until_ms = now_ms + RESTLESS_MS;
+	last_used_kb = used_kb;
+	return now_ms < restless_until_ms;
+}
+
+/* Below the high mark. */
+static int64_t pace_ms(uint64_t used_kb, uint64_t high_kb, uint64_t current_limit_kb)
+{
+	int64_t minimum_ms = MIN_INTERVAL_MS;
+
+	if (!is_slow)
+		return clamp((int64_t)((high_kb - used_kb) / FILL_RATE_KB_PER_MS), MIN_INTERVAL_MS, MAX_INTERVAL_MS);
+	if (!vial_rootfs_disk_is_memory())
+		minimum_ms = MAX_INTERVAL_MS;
+	return clamp((int64_t)(room_of_all_kb(used_kb, current_limit_kb) / FILL_RATE_KB_PER_MS), minimum_ms, MAX_CALM_INTERVAL_MS);
+}
+
 static void look(struct vial_timer *unused, void *data)
 {
 	uint64_t used_kb, current_limit_kb, high_kb;
 	int64_t interval_ms = MAX_INTERVAL_MS;
-	bool is_crowded = vial_procguard_look();
+	bool is_calm = vial_calm(), is_crowded;
 
+	is_slow = false;
+	if (is_calm && vial_calm_is_untouched())
+		return;
+	is_crowded = vial_procguard_look(is_calm);
 	vial_memguard_usage(&used_kb, &current_limit_kb);
 	high_kb = high_mark_kb(current_limit_kb);
+	is_slow = !is_restless(used_kb) && is_calm && !is_crowded && used_kb < high_kb;
 	if (current_limit_kb > 0 && used_kb >= high_kb) {
 		if (!is_settling(used_kb))
 			kill_largest(used_kb);
 		interval_ms = MIN_INTERVAL_MS;
 	} else if (current_limit_kb > 0) {
 		vain_count = 0;
-		interval_ms = (int64_t)((high_kb - used_kb) / FILL_RATE_KB_PER_MS);
-		if (interval_ms < MIN_INTERVAL_MS)
-			interval_ms = MIN_INTERVAL_MS;
-		if (interval_ms > MAX_INTERVAL_MS)
-			interval_ms = MAX_INTERVAL_MS;
+		interval_ms = pace_ms(used_kb, high_kb, current_limit_kb);
 	}
 	if (is_crowded && interval_ms > CROWDED_INTERVAL_MS)
 		interval_ms = CROWDED_INTERVAL_MS;
@@ -146,5 +199,13 @@ static void look(struct vial_timer *unused, void *data)
 void vial_memguard_set_limit(uint64_t new_limit_kb)
 {
 	limit_kb = new_limit_kb;
-	vial_timer_set(&timer, MIN_INTERVAL_MS, look, NULL);
+	if (!vial_calm_is_untouched())
+		vial_timer_set(&timer, MIN_INTERVAL_MS, look, NULL);
+}
+
+void vial_memguard_hasten(void)
+{
+	if (is_slow || !timer.is_set)
+		vial_timer_set(&timer, MIN_INTERVAL_MS, look, NULL);
+	is_slow = false;
 }
