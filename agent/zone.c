@@ -4,9 +4,9 @@
  * spawn.h and zone.h describe it from outside.
  *
  * A child handle: requested → claimed → started → exited, or requested → failed. Messages of the zone's init are believed only about handles
- * in the right state. Guest root can stop or trace the init, and then nobody would hear of an exit; so while there are handles and somebody who may wait
- * for one (calm.h) it is asked for a sign of life now and then (and continued, should it be stopped), and a zone whose init stays mute is killed.
- * Beats are counted, not timed: a sandbox that slept for an hour has missed one beat.
+ * in the right state. Guest root can stop or trace the init, and then nobody would hear of an exit; so while there are handles and somebody who may
+ * wait for one (calm.h) it is asked for a sign of life now and then (and continued, should it be stopped), and a zone whose init stays mute is
+ * killed. Beats are counted, not timed: a sandbox that slept for an hour has missed one beat.
  */
 #include "zone.h"
 
