@@ -133,8 +133,12 @@ static bool is_settling(uint64_t used_kb)
 
 	if (victim == 0)
 		return false;
-	if (vial_procfs_read(victim, &process) == 0 && process.state != 'Z' && since_ms < 10 * SETTLE_MS)
+	if (vial_procfs_read(victim, &process) == 0 && process.state != 'Z' && since_ms < 10 * SETTLE_MS) {
+		/* What it has taken since, on a busy host that kills slowly, goes with it: nobody else is to blame for that. */
+		if (used_kb > used_at_kill_kb)
+			used_at_kill_kb = used_kb;
 		return true;
+	}
 	return since_ms < (used_kb <= used_at_kill_kb ? SLOW_SETTLE_MS : SETTLE_MS);
 }
 

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from test_states import value, wait_for
-from vial import Daemon
+from test_states import run, value, wait_for
+from vial import Daemon, Sandbox
 
 IDLE_SECONDS = 4
 
@@ -107,14 +107,15 @@ def test_the_next_create_is_restored_and_the_pool_fills_behind_it(sleepy):
 
 def test_a_viald_that_crashes_while_its_pool_sleeps_comes_back_with_all_it_had(sleepy):
     sandbox = sleepy.client().create(persistent=True)
-    value(sandbox, "x = 11")
+    run(sandbox, "x = 11")
     sleepy.wait_for_state("asleep")
     wait_for(lambda: len(sleepy.host_folders()) == 1, 60)
     sleepy.kill()
     sleepy.start()
+    sandbox = Sandbox(sleepy.client(), sleepy.client().call("GET", sandbox.path))
     assert value(sandbox, "x") == "11"
-    sleepy.wait_for_counts((2, 1))
     sleepy.wait_for_state("asleep")
+    assert sleepy.waiting() == 0 and value(sandbox, "x") == "11"
     sandbox.delete()
     # The fixture stops it asleep, and looks whether anything is left.
 
@@ -129,7 +130,7 @@ def test_blanks_go_first_then_the_ready_ones_and_all_come_back_with_some_to_spar
     tight.client().create().delete()
     assert tight.counts() == (1, 0)
     tight.set_memory(9)
-    tight.wait_for_counts((0, 0))
+    wait_for(lambda: tight.waiting() == 0, 120)
     # Above the mark, but not by enough: a pool that filled up now might have to give back at once.
     tight.set_memory(12)
     sandbox = tight.client().create()
@@ -147,7 +148,7 @@ def test_blanks_go_first_then_the_ready_ones_and_all_come_back_with_some_to_spar
 
 def test_with_hardly_any_memory_everything_goes_at_once_and_sandboxes_stay(tight):
     sandbox = tight.client().create()
-    value(sandbox, "x = 1")
+    run(sandbox, "x = 1")
     tight.set_memory(90)
     tight.wait_for_counts((2, 1))
     tight.set_memory(3)
