@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Images that are rebuilt, or come, while viald runs. The kernel tells when a file in images_dir was written or put there, and
- * soon after the records are looked at; where it cannot tell, they are looked at every few seconds. One that has changed is read on a worker and
+ * Images that are rebuilt, or come, while viald runs. The kernel tells when a record in images_dir was written or put there, and
+ * soon after they are looked at; where it cannot tell, they are looked at every few seconds. One that has changed is read on a worker and
  * baked, and only then takes the old one's place: until it is ready sandboxes are made from the old one, and one that cannot be baked never replaces
  * anything. The pool gives back what is of the old one by itself (pool.c, is_stale); sandboxes and snapshots carry all they need of it.
  *
@@ -145,14 +145,28 @@ static void look_soon(VialApp *app)
 		app->templates->look = g_timeout_add_seconds(LOOK_SECONDS, on_look, app);
 }
 
-/* What has happened is found by looking; so it does not matter either if there was more than the kernel could note. */
+/* The event's own words only tell whether to look: what has happened is found by looking. */
+static gboolean is_of_a_record(const char *events, gsize size)
+{
+	gboolean is_record = FALSE;
+
+	for (const char *at = events; at < events + size;) {
+		const struct inotify_event *event = (const struct inotify_event *)at;
+
+		is_record = is_record || event->mask & IN_Q_OVERFLOW || (event->len > 0 && g_str_has_suffix(event->name, ".json"));
+		at += sizeof *event + event->len;
+	}
+	return is_record;
+}
+
 static gboolean on_change(int fd, GIOCondition condition, gpointer data)
 {
 	char events[4096] __attribute__((aligned(__alignof__(struct inotify_event))));
+	ssize_t got;
 
-	while (read(fd, events, sizeof events) > 0)
-		continue;
-	look_soon(data);
+	while ((got = read(fd, events, sizeof events)) > 0)
+		if (is_of_a_record(events, (gsize)got))
+			look_soon(data);
 	return G_SOURCE_CONTINUE;
 }
 
@@ -161,7 +175,7 @@ void vial_templates_watch(VialApp *app)
 	VialTemplates *templates = app->templates;
 	vial_autofd int fd = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
 
-	if (fd >= 0 && inotify_add_watch(fd, templates->images_dir, IN_CLOSE_WRITE | IN_MOVED_TO | IN_ATTRIB) >= 0) {
+	if (fd >= 0 && inotify_add_watch(fd, templates->images_dir, IN_CREATE | IN_CLOSE_WRITE | IN_MOVED_TO) >= 0) {
 		templates->watch_fd = vial_fd_steal(&fd);
 		templates->watch = g_unix_fd_add(templates->watch_fd, G_IO_IN, on_change, app);
 	} else {
