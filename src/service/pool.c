@@ -28,7 +28,7 @@
 /* How often memory is looked at, and how often when it is far from all marks. It is looked at before anything is made, too. */
 #define LOOK_SECONDS 2
 #define FAR_LOOK_SECONDS 10
-#define FAR_PERCENT 40
+#define FAR_PERCENT 30
 #define PAUSE_AFTER_FAILURE_MS 30000
 /* Of the memory there is. Below the first two what they say is given back; to make one takes the margin more; below the last all goes at once. */
 #define BLANKS_PERCENT 15
@@ -349,43 +349,43 @@ guint vial_pool_memory_percent(void)
 	return (guint)vial_fault_measure("memory.available", vial_memory_read("", &memory) ? vial_memory_percent(&memory) : 100);
 }
 
+/* The first template of which one is missing, ready ones before blanks; NULL when the pool is full. */
+static VialTemplate *find_missing(VialPool *pool, gboolean *out_restored)
+{
+	GPtrArray *templates = vial_templates_all(pool->app->templates);
+	const VialConfig *config = pool->app->config;
+	const guint wanted[] = { config->pool_size > 0 ? (guint)config->pool_blanks : 0, (guint)config->pool_size };
+
+	for (int restored = TRUE; restored >= FALSE; restored--) {
+		for (guint i = 0; i < templates->len; i++) {
+			VialTemplate *template = templates->pdata[i];
+
+			if (!template->checkpoint || count(pool, template, restored) >= wanted[restored])
+				continue;
+			*out_restored = restored;
+			return template;
+		}
+	}
+	return NULL;
+}
+
 static gboolean fill(gpointer data)
 {
 	VialPool *pool = data;
-	GPtrArray *templates = vial_templates_all(pool->app->templates);
-	guint ready = (guint)pool->app->config->pool_size;
-	guint blanks = ready > 0 ? (guint)pool->app->config->pool_blanks : 0;
-	guint percent;
+	VialTemplate *template;
+	gboolean restored;
 
 	if (pool->making || pool->is_closed || pool->is_asleep || pool->rest || has_just_failed(pool))
 		return G_SOURCE_REMOVE;
-	percent = vial_pool_memory_percent();
-	if (percent < READY_PERCENT + MARGIN_PERCENT)
+	template = find_missing(pool, &restored);
+	if (!template || vial_pool_memory_percent() < (guint)(restored ? READY_PERCENT : BLANKS_PERCENT) + MARGIN_PERCENT)
 		return G_SOURCE_REMOVE;
-	if (percent < BLANKS_PERCENT + MARGIN_PERCENT)
-		blanks = 0;
-	if (clients_are_waiting(pool)) {
+	if (clients_are_waiting(pool))
 		pool->rest = g_timeout_add(REST_MS, on_rested, pool);
-		return G_SOURCE_REMOVE;
-	}
-	for (guint i = 0; i < templates->len; i++) {
-		VialTemplate *template = templates->pdata[i];
-
-		if (!template->checkpoint)
-			continue;
-		if (count(pool, template, TRUE) < ready) {
-			make_restored(pool, template);
-			return G_SOURCE_REMOVE;
-		}
-	}
-	for (guint i = 0; i < templates->len; i++) {
-		VialTemplate *template = templates->pdata[i];
-
-		if (template->checkpoint && count(pool, template, FALSE) < blanks) {
-			make_blank(pool, template);
-			return G_SOURCE_REMOVE;
-		}
-	}
+	else if (restored)
+		make_restored(pool, template);
+	else
+		make_blank(pool, template);
 	return G_SOURCE_REMOVE;
 }
 
@@ -501,6 +501,7 @@ static gboolean on_look(gpointer data)
 {
 	VialPool *pool = data;
 	guint percent = vial_pool_memory_percent();
+	gboolean restored;
 
 	pool->look = 0;
 	if (is_being_used(pool))
@@ -510,7 +511,8 @@ static gboolean on_look(gpointer data)
 		return G_SOURCE_REMOVE;
 	}
 	shrink_all(pool, percent);
-	vial_pool_refresh(pool);
+	if (find_missing(pool, &restored))
+		vial_pool_kick(pool);
 	look_later(pool, percent);
 	return G_SOURCE_REMOVE;
 }

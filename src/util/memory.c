@@ -52,11 +52,14 @@ static void take_tighter(VialMemory *memory, gint64 total, gint64 available)
 
 static void look_at_group(const char *group, const Names *names, gint64 machine_bytes, VialMemory *memory)
 {
-	gint64 limit = group_number(group, names->limit, NULL), usage = group_number(group, names->usage, NULL);
-	gint64 reclaimable = group_number(group, "memory.stat", names->reclaimable);
+	gint64 limit = group_number(group, names->limit, NULL), usage, reclaimable;
 
-	/* Version 1 has a huge number for none. */
-	if (limit <= 0 || limit >= machine_bytes || usage < 0)
+	/* Version 1 has a huge number for none. The rest is only read for a real one: the sums of a group with hundreds below it take a while. */
+	if (limit <= 0 || limit >= machine_bytes)
+		return;
+	usage = group_number(group, names->usage, NULL);
+	reclaimable = group_number(group, "memory.stat", names->reclaimable);
+	if (usage < 0)
 		return;
 	take_tighter(memory, limit, CLAMP(limit - usage + MAX(reclaimable, 0), 0, limit));
 }
