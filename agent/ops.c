@@ -31,7 +31,7 @@ static const struct vial_op ops[] = {
 	{ "proc.signal", vial_op_proc_signal },
 	{ "proc.stdin", vial_op_proc_stdin },
 	{ "tcp", vial_op_tcp },
-	{ "warm", vial_op_warm },
+	{ "warm", vial_op_warm, .is_ours = true },
 };
 
 const struct vial_resume_hook vial_resume_hooks[] = {

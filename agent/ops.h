@@ -5,6 +5,8 @@
  */
 #pragma once
 
+#include <stdbool.h>
+
 #include <jansson.h>
 
 #include "stream.h"
@@ -15,6 +17,7 @@ typedef void vial_op_fn(struct vial_stream *stream, json_t *request);
 struct vial_op {
 	const char *name;
 	vial_op_fn *fn;
+	bool is_ours; /* runs nothing of the user's: a sandbox that has had no other is as it was made */
 };
 
 /* The longest time limit of a run or a command, here as on the host: more is a mistake in the unit. */

@@ -353,9 +353,10 @@ void vial_procguard_make_way(pid_t own_session)
 	pause_crowd();
 }
 
-bool vial_procguard_look(void)
+bool vial_procguard_look(bool is_calm)
 {
 	unsigned tasks = task_count();
+	bool is_steady = is_calm && tasks == last_tasks;
 
 	growing_looks = tasks >= last_tasks + GROWTH ? growing_looks + 1 : 0;
 	last_tasks = tasks;
@@ -366,7 +367,7 @@ bool vial_procguard_look(void)
 		return true;
 	if (!is_near_limit()) {
 		forget_suspects();
-		return tasks >= MANY_RUNNING;
+		return growing_looks > 0 || (tasks >= MANY_RUNNING && !is_steady);
 	}
 	judge();
 	return true;

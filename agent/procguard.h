@@ -22,7 +22,11 @@
  */
 void vial_procguard_make_way(pid_t own_session);
 void vial_procguard_set_limit(unsigned limit);
-/* For the memory guard's regular look. True when the sandbox is near its limit, and another look should come soon. */
-bool vial_procguard_look(void);
+/*
+ * For the memory guard's regular look. True when another should come soon: the sandbox is near its limit, or has many processes, or many more than
+ * before. In the calm (calm.h) many that stay as many are no reason: should they be a bomb, the kernel holds it at the limit, and the next look or
+ * the next command finds it.
+ */
+bool vial_procguard_look(bool is_calm);
 /* Whether a command of that user finds places for itself and a few children. */
 bool vial_procguard_has_room(uid_t uid);

@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "calm.h"
 #include "connection.h"
 #include "hello.h"
 #include "ops.h"
@@ -426,6 +427,12 @@ static struct vial_stream *new_stream(const struct vial_wire_frame *frame)
 	return stream;
 }
 
+static void begin(const struct vial_op *op, struct vial_stream *stream, json_t *request)
+{
+	vial_calm_end(op->is_ours);
+	op->fn(stream, request);
+}
+
 static void start_operation(struct vial_stream *stream, const struct vial_wire_frame *frame)
 {
 	json_error_t problem;
@@ -440,7 +447,7 @@ static void start_operation(struct vial_stream *stream, const struct vial_wire_f
 	else if (!op)
 		vial_stream_close_error(stream, VIAL_INVALID, "there is no operation \"%.64s\"", name);
 	else
-		op->fn(stream, request);
+		begin(op, stream, request);
 	json_decref(request);
 }
 

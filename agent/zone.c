@@ -4,9 +4,9 @@
  * spawn.h and zone.h describe it from outside.
  *
  * A child handle: requested → claimed → started → exited, or requested → failed. Messages of the zone's init are believed only about handles
- * in the right state. Guest root can stop or trace the init, and then nobody would hear of an exit; so while there are handles it is asked for a sign
- * of life now and then (and continued, should it be stopped), and a zone whose init stays mute is killed. Beats are counted, not timed: a sandbox
- * that slept for an hour has missed one beat.
+ * in the right state. Guest root can stop or trace the init, and then nobody would hear of an exit; so while there are handles and somebody who may
+ * wait for one (calm.h) it is asked for a sign of life now and then (and continued, should it be stopped), and a zone whose init stays mute is
+ * killed. Beats are counted, not timed: a sandbox that slept for an hour has missed one beat.
  */
 #include "zone.h"
 
@@ -23,6 +23,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "calm.h"
 #include "cgroup.h"
 #include "log.h"
 #include "loop.h"
@@ -440,8 +441,11 @@ static void beat(struct vial_timer *timer, void *data)
 {
 	struct vial_zone_request ask = { 0 };
 
-	if (!zone.children)
+	/* Nobody waits for anything of init's: should it hang meanwhile, that is found out as soon after the next operation as it would be now. */
+	if (!zone.children || vial_calm()) {
+		zone.missed_beats = 0;
 		return;
+	}
 	if (zone.missed_beats++ >= MAX_MISSED_BEATS) {
 		vial_log("error", "the zone's init does not answer");
 		lose_zone();
@@ -450,6 +454,12 @@ static void beat(struct vial_timer *timer, void *data)
 	kill(zone.init_pid, SIGCONT);
 	(void)!send(zone.socket, &ask, sizeof(ask), MSG_DONTWAIT | MSG_NOSIGNAL);
 	vial_timer_set(&zone.beat, BEAT_MS, beat, NULL);
+}
+
+void vial_zone_hasten(void)
+{
+	if (zone.children && !zone.beat.is_set)
+		vial_timer_set(&zone.beat, BEAT_MS, beat, NULL);
 }
 
 struct buffer {
@@ -590,8 +600,7 @@ int vial_spawn(const struct vial_spawn *spawn, const struct vial_child_handlers 
 	child->next = zone.children;
 	zone.children = child;
 	zone.child_count++;
-	if (!zone.beat.is_set)
-		vial_timer_set(&zone.beat, BEAT_MS, beat, NULL);
+	vial_zone_hasten();
 	*out_child = child;
 	return 0;
 }

@@ -21,6 +21,8 @@ void vial_zone_mark_process_limit(pid_t outer_session);
 /* A guard's last resort: every process of the zone ends, and with it what outlives processes (System V shared memory). All are told which guard. */
 enum vial_zone_reason { VIAL_ZONE_OUT_OF_MEMORY, VIAL_ZONE_PROCESS_LIMIT };
 void vial_zone_restart(enum vial_zone_reason reason);
+/* Somebody may be waiting for an exit again: asks init for signs of life until it is calm (calm.h). */
+void vial_zone_hasten(void);
 /*
  * How many processes and threads the zone may have. Kept by the pids cgroup, and by RLIMIT_NPROC besides: runsc of 2024 charges a fork to one of its
  * seven cgroup hierarchies at random, so that its pids controller stops only every seventh (tried, and its code says so). The limit per user is exact

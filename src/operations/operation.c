@@ -2,6 +2,7 @@
 #include "operations/operation.h"
 
 #include "service/app.h"
+#include "service/pool.h"
 
 static gboolean may(const VialCaller *caller, VialVerb verb, const char *sandbox_id, GError **error)
 {
@@ -54,6 +55,8 @@ gboolean vial_operation_admit(const VialCaller *caller, VialVerb verb, const cha
 		return FALSE;
 	if (rules->makes_sandboxes && !has_room(caller->app, n_new, error))
 		return FALSE;
+	if (!rules->is_watching)
+		vial_pool_rouse(caller->app->pool);
 	if (out_sandbox)
 		*out_sandbox = sandbox;
 	return TRUE;

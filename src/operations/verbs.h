@@ -48,6 +48,7 @@ typedef struct {
 	gboolean needs_sandbox;   /* it is about one */
 	gboolean makes_sandboxes; /* counted against the quota, refused while the daemon drains */
 	const char *record;       /* the kind of its call record, NULL for none */
+	gboolean is_watching;     /* a look or a clean-up, by a monitor as well as by a person: no sign that somebody is at work (service/pool.h) */
 } VialVerbRules;
 
 const VialVerbRules *vial_verb_rules(VialVerb verb);

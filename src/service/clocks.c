@@ -1,10 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A sandbox's clocks: ttl is a hard end, idleness a policy (delete or hibernate). Looked at every second; and PATCH lifecycle, which sets them. */
+/*
+ * A sandbox's clocks: ttl is a hard end, idleness a policy (delete or hibernate); and PATCH lifecycle, which sets them.
+ *
+ * One timer for all, which goes off when the first of them could be due, and not at all where there is no sandbox. Using a sandbox only puts that
+ * off, so nobody tells us of it. What can bring it nearer, a new sandbox, another state or another time to live, does (vial_clocks_hasten).
+ */
 #include "service/sandbox_private.h"
 #include "util/log.h"
 #include "util/time.h"
 
+/* Never oftener, so that a thousand sandboxes are looked at together. */
 #define TICK_SECONDS 1
+/* Never later: a time to live is the wall clock's, which may be set, or run on while the machine was suspended. */
+#define MAX_TICK_SECONDS 10
 /* A failed sandbox is shown to its owner for a while, then forgotten. */
 #define KEEP_FAILED_MS (3600 * 1000)
 
@@ -38,20 +46,48 @@ static void apply_clocks(VialSandbox *sandbox, gint64 now_ms, gint64 monotonic_m
 	}
 }
 
+/* When its next clock could be due at the earliest; G_MAXINT64: none. */
+static gint64 due_in_ms(const VialSandbox *sandbox, gint64 now_ms, gint64 monotonic_ms)
+{
+	gint64 due_ms = G_MAXINT64;
+
+	if (sandbox->is_damaged)
+		return due_ms;
+	if (sandbox->expires_at_ms > 0)
+		due_ms = sandbox->expires_at_ms - now_ms;
+	if (sandbox->state == VIAL_STATE_FAILED)
+		due_ms = MIN(due_ms, sandbox->last_active_ms + KEEP_FAILED_MS + 1 - monotonic_ms);
+	/* The time of one in use begins when it is let go. */
+	if (sandbox->state == VIAL_STATE_RUNNING && sandbox->idle_seconds > 0)
+		due_ms = MIN(due_ms, sandbox->idle_seconds * 1000 - (sandbox->active > 0 ? 0 : monotonic_ms - sandbox->last_active_ms));
+	return due_ms;
+}
+
 static gboolean on_tick(gpointer data)
 {
 	VialSandboxes *sandboxes = data;
 	g_autoptr(GPtrArray) all = vial_sandboxes_all(sandboxes);
-	gint64 now_ms = vial_time_now_ms(), monotonic_ms = vial_time_monotonic_ms();
+	gint64 now_ms = vial_time_now_ms(), monotonic_ms = vial_time_monotonic_ms(), due_ms = G_MAXINT64;
 
-	for (guint i = 0; i < all->len; i++)
+	sandboxes->tick = 0;
+	for (guint i = 0; i < all->len; i++) {
 		apply_clocks(all->pdata[i], now_ms, monotonic_ms);
-	return G_SOURCE_CONTINUE;
+		due_ms = MIN(due_ms, due_in_ms(all->pdata[i], now_ms, monotonic_ms));
+	}
+	if (all->len > 0 && !sandboxes->tick) {
+		sandboxes->tick_is_soon = due_ms <= TICK_SECONDS * 1000;
+		sandboxes->tick = g_timeout_add_seconds((guint)CLAMP(due_ms / 1000 + 1, TICK_SECONDS, MAX_TICK_SECONDS), on_tick, sandboxes);
+	}
+	return G_SOURCE_REMOVE;
 }
 
-guint vial_clocks_start(VialSandboxes *sandboxes)
+void vial_clocks_hasten(VialSandboxes *sandboxes)
 {
-	return g_timeout_add_seconds(TICK_SECONDS, on_tick, sandboxes);
+	if (sandboxes->tick && sandboxes->tick_is_soon)
+		return;
+	g_clear_handle_id(&sandboxes->tick, g_source_remove);
+	sandboxes->tick_is_soon = TRUE;
+	sandboxes->tick = g_timeout_add_seconds(TICK_SECONDS, on_tick, sandboxes);
 }
 
 gboolean vial_sandbox_set_lifecycle(VialSandbox *sandbox, const VialLifecycle *lifecycle, GError **error)
@@ -76,5 +112,6 @@ gboolean vial_sandbox_set_lifecycle(VialSandbox *sandbox, const VialLifecycle *l
 	if (ttl >= 0)
 		vial_sandbox_set_ttl(sandbox, ttl);
 	sandbox->last_active_ms = vial_time_monotonic_ms();
+	vial_clocks_hasten(sandbox->app->sandboxes);
 	return TRUE;
 }

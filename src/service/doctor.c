@@ -9,8 +9,11 @@
 #include "engine/cgroup.h"
 #include "service/engine_select.h"
 #include "util/json.h"
+#include "util/memory.h"
 
 #define LOW_DISK_BYTES (2LL * 1024 * 1024 * 1024)
+/* Below this the pool keeps no blanks (pool.c). */
+#define LOW_MEMORY_PERCENT 15
 
 static void add_check(json_t *checks, const char *name, gboolean is_ok, const char *detail, const char *advice)
 {
@@ -66,6 +69,26 @@ static void check_disk(json_t *checks, const VialConfig *config)
 	add_check(checks, "disk", available >= LOW_DISK_BYTES, detail, "free some space: images and snapshots need it");
 }
 
+/* The last check only says what could be better: its failure is none of the host's. */
+static void mark_optional(json_t *checks)
+{
+	json_object_set_new(json_array_get(checks, json_array_size(checks) - 1), "needed", json_false());
+}
+
+static void check_memory(json_t *checks)
+{
+	g_autofree char *detail = NULL;
+	VialMemory memory;
+
+	if (!vial_memory_read("", &memory))
+		return;
+	detail = g_strdup_printf("%.1f of %.1f GiB available%s", (double)memory.available_bytes / (1 << 30), (double)memory.total_bytes / (1 << 30),
+	                         memory.is_control_group ? " in the control group that this runs in" : "");
+	add_check(checks, "memory", vial_memory_percent(&memory) >= LOW_MEMORY_PERCENT, detail,
+	          "free some: short of memory, the pool is given back and sandboxes start slower");
+	mark_optional(checks);
+}
+
 static void check_kernel_file(json_t *checks, const char *name, const char *path, const char *good, const char *advice)
 {
 	g_autofree char *text = NULL, *detail = NULL;
@@ -91,6 +114,7 @@ json_t *vial_doctor(const VialConfig *config)
 	check_runsc(checks, config, !is_microvm);
 	check_cgroups(checks);
 	check_disk(checks, config);
+	check_memory(checks);
 	if (is_microvm) {
 		add_check(checks, "microvm", !microvm.problem, microvm.reason, "use engine=gvisor, which needs no KVM");
 	} else {

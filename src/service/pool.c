@@ -1,23 +1,40 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One entry is made at a time, and only while no client waits for a boot or has just claimed one, so that filling up never slows a user. Under
- * memory pressure the pool gives its guests back and makes no new ones until there is room again.
+ * One entry is made at a time, and only while no client waits for a boot or has just claimed one, so that filling up never slows a user.
+ *
+ * The pool lives on what nobody else needs. As memory (util/memory.h) runs short it gives back in steps, and takes again only with some to spare, so
+ * that its own guests do not make it go to and fro:
+ *
+ *     available   below 5 %   10 %         15 %      20 %
+ *     blanks      -           -            -         kept      kept, made
+ *     ready       -           one less     kept      kept, made
+ *                             each look
+ *
+ * And it sleeps: nobody has called for pool_idle_seconds, so everything is given back and no timer is left. The next call rouses it. That one
+ * is restored in the ordinary way; the pool fills up behind it.
  */
 #include "service/pool.h"
 
-#include <stdio.h>
 #include <string.h>
 
 #include "service/sandbox_private.h"
 #include "service/slots.h"
+#include "util/fault.h"
 #include "util/id.h"
 #include "util/log.h"
+#include "util/memory.h"
 #include "util/time.h"
 
+/* How often memory is looked at, and how often when it is far from all marks. It is looked at before anything is made, too. */
 #define LOOK_SECONDS 2
-#define PAUSE_AFTER_FAILURE_LOOKS 15
-/* Below this share of the host's memory the pool is drained. */
-#define LOW_MEMORY_PERCENT 10
+#define FAR_LOOK_SECONDS 10
+#define FAR_PERCENT 30
+#define PAUSE_AFTER_FAILURE_MS 30000
+/* Of the memory there is. Below the first two what they say is given back; to make one takes the margin more; below the last all goes at once. */
+#define BLANKS_PERCENT 15
+#define READY_PERCENT 10
+#define MARGIN_PERCENT 5
+#define NOTHING_PERCENT 5
 #define TOUCH_TIMEOUT_MS 30000
 /* Whoever has claimed a guest is about to use it, and making the next one takes a core: that waits for a quiet moment, but not for ever. */
 #define REST_MS 100
@@ -42,9 +59,10 @@ struct VialPool {
 	guint look;
 	guint rest;
 	gint64 claimed_ms;
-	guint failures_wait;
+	gint64 failed_ms; /* 0: it did not */
+	gint64 called_ms;
 	gboolean is_closed;
-	gboolean is_low_on_memory;
+	gboolean is_asleep;
 	guint closing;
 	void (*drained)(gpointer data);
 	gpointer drained_data;
@@ -198,7 +216,7 @@ static void made(Entry *entry, VialInstance *instance, const GError *error)
 	pool->making = NULL;
 	if (error) {
 		vial_log_warning("pool", "a sandbox could not be made ready", "template", entry->template_name, "error", error->message);
-		pool->failures_wait = PAUSE_AFTER_FAILURE_LOOKS;
+		pool->failed_ms = vial_time_monotonic_ms();
 		entry_free(entry);
 	} else {
 		entry->instance = instance;
@@ -206,6 +224,8 @@ static void made(Entry *entry, VialInstance *instance, const GError *error)
 		watch(entry);
 		if (pool->is_closed)
 			discard(entry, TRUE);
+		else if (pool->is_asleep)
+			discard(entry, FALSE);
 		else
 			vial_pool_kick(pool);
 		return;
@@ -317,37 +337,55 @@ static gboolean clients_are_waiting(VialPool *pool)
 	return FALSE;
 }
 
+static gboolean has_just_failed(const VialPool *pool)
+{
+	return pool->failed_ms > 0 && vial_time_monotonic_ms() - pool->failed_ms < PAUSE_AFTER_FAILURE_MS;
+}
+
+guint vial_pool_memory_percent(void)
+{
+	VialMemory memory;
+
+	return (guint)vial_fault_measure("memory.available", vial_memory_read("", &memory) ? vial_memory_percent(&memory) : 100);
+}
+
+/* The first template of which one is missing, ready ones before blanks; NULL when the pool is full. */
+static VialTemplate *find_missing(VialPool *pool, gboolean *out_restored)
+{
+	GPtrArray *templates = vial_templates_all(pool->app->templates);
+	const VialConfig *config = pool->app->config;
+	const guint wanted[] = { config->pool_size > 0 ? (guint)config->pool_blanks : 0, (guint)config->pool_size };
+
+	for (int restored = TRUE; restored >= FALSE; restored--) {
+		for (guint i = 0; i < templates->len; i++) {
+			VialTemplate *template = templates->pdata[i];
+
+			if (!template->checkpoint || count(pool, template, restored) >= wanted[restored])
+				continue;
+			*out_restored = restored;
+			return template;
+		}
+	}
+	return NULL;
+}
+
 static gboolean fill(gpointer data)
 {
 	VialPool *pool = data;
-	GPtrArray *templates = vial_templates_all(pool->app->templates);
-	guint ready = (guint)pool->app->config->pool_size;
-	guint blanks = ready > 0 ? (guint)pool->app->config->pool_blanks : 0;
+	VialTemplate *template;
+	gboolean restored;
 
-	if (pool->making || pool->is_closed || pool->is_low_on_memory || pool->failures_wait > 0 || pool->rest)
+	if (pool->making || pool->is_closed || pool->is_asleep || pool->rest || has_just_failed(pool))
 		return G_SOURCE_REMOVE;
-	if (clients_are_waiting(pool)) {
+	template = find_missing(pool, &restored);
+	if (!template || vial_pool_memory_percent() < (guint)(restored ? READY_PERCENT : BLANKS_PERCENT) + MARGIN_PERCENT)
+		return G_SOURCE_REMOVE;
+	if (clients_are_waiting(pool))
 		pool->rest = g_timeout_add(REST_MS, on_rested, pool);
-		return G_SOURCE_REMOVE;
-	}
-	for (guint i = 0; i < templates->len; i++) {
-		VialTemplate *template = templates->pdata[i];
-
-		if (!template->checkpoint)
-			continue;
-		if (count(pool, template, TRUE) < ready) {
-			make_restored(pool, template);
-			return G_SOURCE_REMOVE;
-		}
-	}
-	for (guint i = 0; i < templates->len; i++) {
-		VialTemplate *template = templates->pdata[i];
-
-		if (template->checkpoint && count(pool, template, FALSE) < blanks) {
-			make_blank(pool, template);
-			return G_SOURCE_REMOVE;
-		}
-	}
+	else if (restored)
+		make_restored(pool, template);
+	else
+		make_blank(pool, template);
 	return G_SOURCE_REMOVE;
 }
 
@@ -359,21 +397,6 @@ void vial_pool_kick(VialPool *pool)
 
 /* Looking after it */
 
-static gboolean memory_is_low(void)
-{
-	FILE *file = fopen("/proc/meminfo", "re");
-	long total = 0, available = 0;
-	char line[128];
-
-	while (file && fgets(line, sizeof line, file)) {
-		sscanf(line, "MemTotal: %ld", &total);
-		sscanf(line, "MemAvailable: %ld", &available);
-	}
-	if (file)
-		fclose(file);
-	return total > 0 && available * 100 / total < LOW_MEMORY_PERCENT;
-}
-
 static gboolean is_stale(VialPool *pool, const Entry *entry)
 {
 	VialTemplate *template = vial_templates_find(pool->app->templates, entry->template_name);
@@ -381,28 +404,130 @@ static gboolean is_stale(VialPool *pool, const Entry *entry)
 	return !template || strcmp(template->hash, entry->template_hash) != 0 || !same_size(&template->limits, &entry->limits);
 }
 
+static void shrink(VialPool *pool, const VialTemplate *template, gboolean restored, guint percent)
+{
+	guint kept = count(pool, template, restored);
+	guint allowed = kept;
+
+	if (percent < NOTHING_PERCENT || (!restored && percent < BLANKS_PERCENT))
+		allowed = 0;
+	else if (restored && percent < READY_PERCENT && kept > 0)
+		allowed = kept - 1;
+	for (guint i = pool->entries->len; i > 0 && kept > allowed; i--) {
+		Entry *entry = pool->entries->pdata[i - 1];
+
+		if (entry->is_restored != restored || strcmp(entry->template_hash, template->hash) != 0)
+			continue;
+		discard(entry, FALSE);
+		kept--;
+	}
+}
+
+static void shrink_all(VialPool *pool, guint percent)
+{
+	GPtrArray *templates = vial_templates_all(pool->app->templates);
+	guint before = pool->entries->len;
+	g_autofree char *given_back = NULL, *available = NULL;
+
+	for (guint i = 0; i < templates->len; i++) {
+		shrink(pool, templates->pdata[i], FALSE, percent);
+		shrink(pool, templates->pdata[i], TRUE, percent);
+	}
+	if (pool->entries->len == before)
+		return;
+	given_back = g_strdup_printf("%u", before - pool->entries->len);
+	available = g_strdup_printf("%u%%", percent);
+	vial_log_info("pool", "memory is short, giving back", "count", given_back, "available", available);
+}
+
 void vial_pool_refresh(VialPool *pool)
 {
 	if (!pool || pool->is_closed)
 		return;
-	pool->is_low_on_memory = memory_is_low();
 	for (guint i = pool->entries->len; i > 0; i--) {
 		Entry *entry = pool->entries->pdata[i - 1];
 
-		if (pool->is_low_on_memory || is_stale(pool, entry))
+		if (is_stale(pool, entry))
 			discard(entry, FALSE);
 	}
 	vial_pool_kick(pool);
 }
 
+/* Sleeping and waking */
+
+/* A call that is being answered counts as long as it lasts. */
+static gboolean is_being_used(VialPool *pool)
+{
+	GHashTableIter iter;
+	gpointer value;
+
+	g_hash_table_iter_init(&iter, vial_sandboxes_table(pool->app->sandboxes));
+	while (g_hash_table_iter_next(&iter, NULL, &value))
+		if (((VialSandbox *)value)->active > 0)
+			return TRUE;
+	return FALSE;
+}
+
+/* Until it may sleep; -1: it may not. */
+static gint64 awake_for_ms(VialPool *pool)
+{
+	gint64 idle_ms = pool->app->config->pool_idle_seconds * 1000;
+
+	return idle_ms > 0 ? MAX(pool->called_ms + idle_ms - vial_time_monotonic_ms(), 0) : -1;
+}
+
+static void fall_asleep(VialPool *pool)
+{
+	pool->is_asleep = TRUE;
+	g_clear_handle_id(&pool->rest, g_source_remove);
+	while (pool->entries->len > 0)
+		discard(pool->entries->pdata[pool->entries->len - 1], FALSE);
+	vial_log_info("pool", "nobody calls: the pool sleeps");
+}
+
+static gboolean on_look(gpointer data);
+
+static void look_later(VialPool *pool, guint percent)
+{
+	guint seconds = percent >= FAR_PERCENT ? FAR_LOOK_SECONDS : LOOK_SECONDS;
+	gint64 awake_ms = awake_for_ms(pool);
+
+	if (awake_ms >= 0)
+		seconds = (guint)MIN(seconds, awake_ms / 1000 + 1);
+	pool->look = g_timeout_add_seconds(seconds, on_look, pool);
+}
+
 static gboolean on_look(gpointer data)
 {
 	VialPool *pool = data;
+	guint percent = vial_pool_memory_percent();
+	gboolean restored;
 
-	if (pool->failures_wait > 0)
-		pool->failures_wait--;
-	vial_pool_refresh(pool);
-	return G_SOURCE_CONTINUE;
+	pool->look = 0;
+	if (is_being_used(pool))
+		pool->called_ms = vial_time_monotonic_ms();
+	if (awake_for_ms(pool) == 0) {
+		fall_asleep(pool);
+		return G_SOURCE_REMOVE;
+	}
+	shrink_all(pool, percent);
+	if (find_missing(pool, &restored))
+		vial_pool_kick(pool);
+	look_later(pool, percent);
+	return G_SOURCE_REMOVE;
+}
+
+void vial_pool_rouse(VialPool *pool)
+{
+	if (!pool)
+		return;
+	pool->called_ms = vial_time_monotonic_ms();
+	if (!pool->is_asleep || pool->is_closed)
+		return;
+	pool->is_asleep = FALSE;
+	vial_log_info("pool", "a call: the pool wakes up");
+	look_later(pool, 0);
+	rest(pool);
 }
 
 VialPool *vial_pool_new(VialApp *app)
@@ -411,8 +536,11 @@ VialPool *vial_pool_new(VialApp *app)
 
 	pool->app = app;
 	pool->entries = g_ptr_array_new();
-	pool->look = g_timeout_add_seconds(LOOK_SECONDS, on_look, pool);
-	vial_pool_kick(pool);
+	pool->called_ms = vial_time_monotonic_ms();
+	if (app->config->pool_size > 0) {
+		look_later(pool, 0);
+		vial_pool_kick(pool);
+	}
 	return pool;
 }
 
@@ -452,4 +580,13 @@ json_t *vial_pool_json(VialPool *pool)
 			json_pack("{s:I, s:I}", "ready", (json_int_t)count(pool, template, TRUE), "blank", (json_int_t)count(pool, template, FALSE)));
 	}
 	return list;
+}
+
+const char *vial_pool_state(VialPool *pool)
+{
+	if (pool->app->config->pool_size == 0)
+		return "off";
+	if (pool->is_asleep)
+		return "asleep";
+	return vial_pool_memory_percent() < BLANKS_PERCENT + MARGIN_PERCENT ? "short_of_memory" : "awake";
 }

@@ -23,8 +23,18 @@ void vial_pool_fill_spec(VialApp *app, VialBootSpec *spec, char **out_host_id);
 /* Something was taken, or a boot is over: fill up when there is time. */
 void vial_pool_kick(VialPool *pool);
 
-/* Gives back what nobody should get any more (its template was replaced, memory is short), then fills up. */
+/* Gives back what nobody should get any more, because its template was replaced, then fills up. */
 void vial_pool_refresh(VialPool *pool);
+
+/*
+ * Somebody is at work: puts off the pool's sleep, or ends it. Called for every operation that was admitted and is not one of a monitor's
+ * (operations/verbs.c); accepts NULL, before there is a pool.
+ */
+void vial_pool_rouse(VialPool *pool);
 
 gboolean vial_pool_owns(VialPool *pool, const char *host_id);
 json_t *vial_pool_json(VialPool *pool);
+/* awake, asleep, short_of_memory (it gives back, or makes none), or off. */
+const char *vial_pool_state(VialPool *pool);
+/* Available now, of the machine's or our control group's. */
+guint vial_pool_memory_percent(void);

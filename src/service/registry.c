@@ -10,7 +10,6 @@ VialSandboxes *vial_sandboxes_new(VialApp *app)
 
 	sandboxes->app = app;
 	sandboxes->by_id = g_hash_table_new_full(g_str_hash, g_str_equal, NULL, (GDestroyNotify)vial_sandbox_unref);
-	sandboxes->tick = vial_clocks_start(sandboxes);
 	return sandboxes;
 }
 
@@ -18,7 +17,7 @@ void vial_sandboxes_free(VialSandboxes *sandboxes)
 {
 	if (!sandboxes)
 		return;
-	g_source_remove(sandboxes->tick);
+	g_clear_handle_id(&sandboxes->tick, g_source_remove);
 	g_hash_table_unref(sandboxes->by_id);
 	g_free(sandboxes);
 }

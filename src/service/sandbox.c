@@ -59,6 +59,7 @@ VialSandbox *vial_sandbox_new(VialApp *app, const char *id)
 	g_queue_init(&sandbox->transitions);
 	sandbox->journal = vial_journal_new();
 	g_hash_table_insert(app->sandboxes->by_id, sandbox->id, sandbox);
+	vial_clocks_hasten(app->sandboxes);
 	return sandbox;
 }
 
@@ -123,6 +124,7 @@ void vial_sandbox_set_state(VialSandbox *sandbox, VialState state, const char *r
 	}
 	vial_log_info("sandbox", "state changed", "sandbox_id", sandbox->id, "from", vial_state_name(sandbox->state), "to", vial_state_name(state));
 	sandbox->state = state;
+	vial_clocks_hasten(sandbox->app->sandboxes);
 	/* `reason` may be the sandbox's own. */
 	old = sandbox->reason;
 	sandbox->reason = g_strdup(reason);
@@ -136,6 +138,7 @@ void vial_sandbox_set_ttl(VialSandbox *sandbox, gint64 ttl_seconds)
 {
 	sandbox->ttl_seconds = ttl_seconds;
 	sandbox->expires_at_ms = ttl_seconds > 0 ? vial_time_now_ms() + ttl_seconds * 1000 : 0;
+	vial_clocks_hasten(sandbox->app->sandboxes);
 }
 
 void vial_sandbox_drop_instance(VialSandbox *sandbox)

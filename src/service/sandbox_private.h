@@ -51,11 +51,12 @@ struct VialSandbox {
 struct VialSandboxes {
 	VialApp *app;
 	GHashTable *by_id; /* holds a reference each */
-	guint tick;
+	guint tick;        /* clocks.c */
+	gboolean tick_is_soon;
 };
 
-/* The source of its tick, see clocks.c. */
-guint vial_clocks_start(VialSandboxes *sandboxes);
+/* A clock of one of them may be due sooner than before. */
+void vial_clocks_hasten(VialSandboxes *sandboxes);
 /* An object in the registry, in state CREATING. */
 VialSandbox *vial_sandbox_new(VialApp *app, const char *id);
 void vial_sandbox_set_state(VialSandbox *sandbox, VialState state, const char *reason);

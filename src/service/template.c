@@ -130,7 +130,7 @@ VialTemplates *vial_templates_load(VialApp *app, GError **error)
 	g_autoptr(GDir) dir = NULL;
 	const char *name;
 
-	templates->runtime_hold = -1;
+	templates->runtime_hold = templates->watch_fd = -1;
 	templates->all = g_ptr_array_new_with_free_func((GDestroyNotify)vial_template_free);
 	templates->stamps = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, g_free);
 	templates->images_dir = g_strdup(app->config->images_dir);

@@ -12,8 +12,10 @@ struct VialTemplates {
 	GPtrArray *all;
 	struct VialBake *bake; /* under way, or NULL */
 	/* template_watch.c */
-	GHashTable *stamps; /* record -> what it looked like when it was read */
-	guint watch;
+	GHashTable *stamps;     /* record -> what it looked like when it was read */
+	int watch_fd;           /* inotify; -1: none */
+	guint watch;            /* its source, or a look now and then */
+	guint look;             /* one that is due soon */
 	gboolean is_reading;    /* a changed record: one at a time */
 	VialTemplate *incoming; /* the one that is read and not ready yet */
 };

@@ -32,6 +32,7 @@ typedef struct VialConfig {
 	char *default_template;
 	gint64 pool_size;
 	gint64 pool_blanks;
+	gint64 pool_idle_seconds; /* 0: never */
 	gint64 snapshot_quota_mb;
 	char **resolvers; /* empty: those of /etc/resolv.conf */
 	gint64 network_rate_mbit;

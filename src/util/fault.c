@@ -35,20 +35,35 @@ static gboolean fire(const char *point, char **words)
 	return TRUE;
 }
 
-gboolean vial_fault(const char *point)
+/* The words of the point's line; NULL when there is none. */
+static char **find_line(const char *point)
 {
 	const char *path = g_getenv("VIAL_FAULTS");
 	g_autofree char *text = NULL;
 	g_auto(GStrv) lines = NULL;
 
 	if (!path || !g_file_get_contents(path, &text, NULL, NULL))
-		return FALSE;
+		return NULL;
 	lines = g_strsplit(text, "\n", -1);
 	for (char **line = lines; *line; line++) {
 		g_auto(GStrv) words = g_strsplit(g_strstrip(*line), " ", 3);
 
 		if (words[0] && strcmp(words[0], point) == 0)
-			return fire(point, words);
+			return g_steal_pointer(&words);
 	}
-	return FALSE;
+	return NULL;
+}
+
+gboolean vial_fault(const char *point)
+{
+	g_auto(GStrv) words = find_line(point);
+
+	return words && fire(point, words);
+}
+
+gint64 vial_fault_measure(const char *point, gint64 real)
+{
+	g_auto(GStrv) words = find_line(point);
+
+	return words && words[1] ? g_ascii_strtoll(words[1], NULL, 10) : real;
 }

@@ -56,6 +56,23 @@ def test_a_background_hog_is_ended_and_its_neighbours_live(small):
     small.signal(neighbour)
 
 
+def test_a_hog_that_wakes_up_while_nobody_talks_to_its_sandbox_is_ended_too(small):
+    """The guard looks seldom then (agent/calm.h): often enough all the same, so the sandbox and whoever lives in it stay."""
+    run(small, "kept = 'through it'")
+    neighbour = small.spawn("sleep 1000")
+    pair = f"import os, time\ntime.sleep(8)\nopen('/workspace/began', 'w').close()\nos.fork()\n{HOG}"
+    small.write("/workspace/pair.py", pair.encode())
+    hog = small.spawn("python3 pair.py")
+    # Whoever asks how it goes talks to it. The calm begins after some seconds without a word, and the two need some to take half a gigabyte.
+    time.sleep(16)
+    wait_until(lambda: processes(small)[hog]["state"] == "exited", 60)
+    assert out(small, "ls /workspace/began") == "/workspace/began\n"
+    assert processes(small)[neighbour]["state"] == "running"
+    assert run(small, "kept")["results"][-1]["text/plain"] == "'through it'"
+    assert small.refresh()["status"] == "running"
+    small.signal(neighbour)
+
+
 def test_a_memory_hog_in_files_does_not_take_the_sandbox_along(small):
     small.exec("head -c 2000000000 /dev/zero > /dev/shm/hog", timeout_seconds=int(slow(60)))
     assert answers(small)

@@ -26,13 +26,14 @@ void vial_api_me(VialRequest *request)
 {
 	const VialIdentity *identity = vial_request_identity(request);
 	VialApp *app = vial_native_app(request);
+	gboolean shows_pool = app->pool && vial_keys_is_operator(identity);
 
-	vial_request_reply_json(request, 200,
-	                        json_pack("{s:s, s:s, s:s, s:s*, s:s, s:s, s:s, s:s*, s:o*}", "key_id", identity->key_id, "project",
-	                                  identity->project, "role", vial_role_name(identity->role), "label", identity->label, "engine",
-	                                  app->engine->ops->name, "engine_version", app->engine->ops->version(app->engine), "engine_reason",
-	                                  app->engine_reason, "engine_warning", app->engine_warning, "pool",
-	                                  app->pool && vial_keys_is_operator(identity) ? vial_pool_json(app->pool) : NULL));
+	vial_request_reply_json(
+		request, 200,
+		json_pack("{s:s, s:s, s:s, s:s*, s:s, s:s, s:s, s:s*, s:o*, s:s*}", "key_id", identity->key_id, "project", identity->project, "role",
+	                  vial_role_name(identity->role), "label", identity->label, "engine", app->engine->ops->name, "engine_version",
+	                  app->engine->ops->version(app->engine), "engine_reason", app->engine_reason, "engine_warning", app->engine_warning, "pool",
+	                  shows_pool ? vial_pool_json(app->pool) : NULL, "pool_state", shows_pool ? vial_pool_state(app->pool) : NULL));
 }
 
 static gint64 resident_bytes(void)
@@ -90,6 +91,31 @@ static void put_network(VialApp *app, GString *text)
 	                       stats.total.proxied);
 }
 
+static void put_pool(VialApp *app, GString *text)
+{
+	static const char *const states[] = { "awake", "asleep", "short_of_memory", "off" };
+	json_t *templates = vial_pool_json(app->pool), *counts;
+	const char *state = vial_pool_state(app->pool), *name;
+
+	g_string_append(text, "# HELP vial_pool_sandboxes Sandboxes that wait for an owner: restored ones, and blanks.\n"
+	                      "# TYPE vial_pool_sandboxes gauge\n");
+	json_object_foreach (templates, name, counts) {
+		static const char *const kinds[] = { "ready", "blank" };
+
+		for (gsize i = 0; i < G_N_ELEMENTS(kinds); i++)
+			g_string_append_printf(text, "vial_pool_sandboxes{template=\"%s\",kind=\"%s\"} %" JSON_INTEGER_FORMAT "\n", name, kinds[i],
+			                       json_integer_value(json_object_get(counts, kinds[i])));
+	}
+	json_decref(templates);
+	g_string_append(text, "# HELP vial_pool_state What the pool does; one of them is 1.\n# TYPE vial_pool_state gauge\n");
+	for (gsize i = 0; i < G_N_ELEMENTS(states); i++)
+		g_string_append_printf(text, "vial_pool_state{state=\"%s\"} %d\n", states[i], strcmp(states[i], state) == 0);
+	g_string_append_printf(text,
+	                       "# HELP vial_memory_available_percent Memory to spare, of the machine's or of viald's control group.\n"
+	                       "# TYPE vial_memory_available_percent gauge\nvial_memory_available_percent %u\n",
+	                       vial_pool_memory_percent());
+}
+
 static void put_sandboxes(VialApp *app, const char *project, GString *text)
 {
 	guint counts[VIAL_N_STATES] = { 0 };
@@ -137,6 +163,8 @@ void vial_api_prometheus(VialRequest *request)
 	if (is_operator) {
 		put_daemon(vial_request_app(request), text);
 		put_network(app, text);
+		if (app->pool)
+			put_pool(app, text);
 	}
 	vial_request_reply_bytes(request, 200, "text/plain; version=0.0.4; charset=utf-8", g_bytes_new(text->str, text->len));
 }
