@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from vial import ROOT, build_dir
+from vial import ROOT, SLOWNESS, build_dir
 
 # What touches the most code in the least time, and all that is hostile (tests/http/test_sanitizers.py has its own half of that). Sizes of memory and
 # speeds are another matter under a sanitizer.
@@ -39,7 +39,7 @@ def test_the_sanitizers_find_nothing(programs):
     reports = programs / "reports"
     reports.mkdir()
     options = f"log_path={reports}/report:exitcode=99:print_stacktrace=1:detect_leaks=1"
-    environment = {**os.environ, "VIAL_BUILD_DIR": str(programs), "VIAL_BUILD": str(programs), "VIAL_TEST_SLOWNESS": "6", "ASAN_OPTIONS": options,
+    environment = {**os.environ, "VIAL_BUILD_DIR": str(programs), "VIAL_BUILD": str(programs), "VIAL_TEST_SLOWNESS": str(2 * SLOWNESS), "ASAN_OPTIONS": options,
                    "UBSAN_OPTIONS": options, "LSAN_OPTIONS": f"suppressions={Path(__file__).with_name('lsan.supp')}:print_suppressions=0"}
     done = subprocess.run([sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-q", "--tb=short", "--timeout", "240",
                            "-k", " and ".join(f"not {word}" for word in LEAVE_OUT), *[str(Path(__file__).parent / name) for name in FILES]],
