@@ -121,4 +121,4 @@ def crowd(live, seconds):
 def cases(quick):
     seconds = 10 if quick else 30
     templates = ["minimal"] if quick else ["minimal", "code-interpreter"]
-    return [*(functools.partial(one_of_each, template, seconds) for template in templates), functools.partial(crowd, 20 if quick else 100, seconds)]
+    return [*(functools.partial(one_of_each, template, seconds) for template in templates), functools.partial(crowd, 10 if quick else 100, seconds)]

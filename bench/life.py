@@ -12,7 +12,6 @@ import time
 from bare import Bare
 from harness import Daemon, percentile, ratio_row, stats, timed
 
-BURST = 20
 BLANKS = 4  # as many as viald keeps by default
 
 
@@ -44,11 +43,11 @@ def bare_two_at_a_time(bare, count):
     return spent
 
 
-def burst():
+def burst(count):
     with Daemon(pool_size=2) as daemon:
         daemon.wait_for_pool(2, blank=2)
         with Bare(daemon) as bare:
-            floor = bare_two_at_a_time(bare, BURST)
+            floor = bare_two_at_a_time(bare, count)
         made, errors = [], []
 
         def one():
@@ -57,7 +56,7 @@ def burst():
             except Exception as error:  # counted: none may fail
                 errors.append(str(error))
 
-        threads = [threading.Thread(target=one) for _ in range(BURST)]
+        threads = [threading.Thread(target=one) for _ in range(count)]
         start = time.perf_counter()
         for thread in threads:
             thread.start()
@@ -66,8 +65,8 @@ def burst():
         spent = (time.perf_counter() - start) * 1000
         for sandbox in made:
             daemon.delete(sandbox)
-    return [{"case": f"burst of {BURST} creates, pool of 2", "n": BURST, "value": len(errors), "unit": "failed", "at_most": 0},
-            {"case": "the whole burst", "n": 1, "p50_ms": round(spent), "p99_ms": round(spent), "floor": f"{BURST} bare restores, two at a time",
+    return [{"case": f"burst of {count} creates, pool of 2", "n": count, "value": len(errors), "unit": "failed", "at_most": 0},
+            {"case": "the whole burst", "n": 1, "p50_ms": round(spent), "p99_ms": round(spent), "floor": f"{count} bare restores, two at a time",
              "floor_ms": round(floor), "ratio": spent / floor, "limit": 1.3}]
 
 
@@ -267,6 +266,6 @@ def density(hibernated, live):
 
 
 def cases(quick):
-    n = 4 if quick else 20
-    return [functools.partial(pooled, n), burst, functools.partial(blanks, n), functools.partial(forks, n), functools.partial(hibernation, n),
+    n = 3 if quick else 20
+    return [functools.partial(pooled, n), functools.partial(burst, 8 if quick else 20), functools.partial(blanks, n), functools.partial(forks, n), functools.partial(hibernation, n),
             functools.partial(heavy, 1 if quick else 5), functools.partial(density, 10 if quick else 200, 10 if quick else 40)]

@@ -78,10 +78,10 @@ def progress(kept):
     shown = None
     while True:
         time.sleep(PROGRESS_SECONDS)
-        words = str(checks.Count(checks.read(kept)))
-        if words != shown:
-            print(f"lab: {words}", file=sys.stderr, flush=True)
-            shown = words
+        count = checks.Count(checks.read(kept))
+        if count.planned and str(count) != shown:
+            shown = str(count)
+            print(f"lab: {shown}", file=sys.stderr, flush=True)
 
 
 if __name__ == "__main__":
