@@ -29,7 +29,7 @@ def describe(row):
 
 
 def line(row):
-    return f"{'ok  ' if row['kept'] else 'MISS'} {row['case']:<60} {describe(row)}"
+    return f"{'ok  ' if row['kept'] else 'MISS'} {row['case']:<66} {describe(row)}"
 
 
 def output_of(*command):
@@ -104,23 +104,36 @@ def change(old, new):
     return f"{share:+.0%} {word}"
 
 
+def short(number):
+    return f"{number:.0f}" if abs(number) >= 100 else f"{number:.3g}"
+
+
 def shown(row):
     if row is None:
         return "-"
     number, unit, _ = figure(row)
-    return f"{number:.3g} {unit}" + (f" ({row['p50_ms']:.4g} ms)" if "ratio" in row else "")
+    return f"{short(number)} {unit}" + (f" ({short(row['p50_ms'])} ms)" if "ratio" in row else "")
+
+
+def by_case(rows):
+    """The rows by name; of those with the same name, the first with the first."""
+    found = {}
+    for row in rows:
+        number = sum(1 for case, _ in found if case == row["case"])
+        found[row["case"], number] = row
+    return found
 
 
 def compare(old, new):
     """The lines of a table: each row of either, both figures, the change, and whether the promise was and is kept."""
-    before, now = ({row["case"]: row for row in result["rows"]} for result in (old, new))
+    before, now = by_case(old["rows"]), by_case(new["rows"])
     yield from differences(old, new)
-    for case in [*now, *(case for case in before if case not in now)]:
-        one, other = before.get(case), now.get(case)
+    for key in [*now, *(key for key in before if key not in now)]:
+        case, one, other = key[0], before.get(key), now.get(key)
         news = change(one, other) if one and other else "new" if other else "not measured"
         state = ("ok" if verdict(other) else "MISS") if other else ""
         was = ("was kept" if verdict(one) else "was missed") if one and other and verdict(one) != verdict(other) else ""
-        yield f"{state:<4} {case:<60} {shown(one):>24} -> {shown(other):<24} {news:<14} {was}".rstrip()
+        yield f"{state:<4} {case:<66} {shown(one):>24} -> {shown(other):<24} {news:<14} {was}".rstrip()
 
 
 def differences(old, new):

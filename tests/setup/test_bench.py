@@ -55,6 +55,12 @@ def test_a_promise_that_is_no_longer_kept_is_a_miss_and_the_exit_status(tmp_path
     assert "0 of 1 promises kept" in missed.stdout
 
 
+def test_rows_of_one_name_are_compared_in_their_order(tmp_path):
+    other = {**IDLE, "value": 0.2}
+    done = compare(tmp_path, [IDLE, other], [{**IDLE, "value": 0.05}, other])
+    assert [line.split(" -> ")[1].split("core")[1].strip() for line in done.stdout.splitlines() if " idle " in line] == ["-50% better", "same"]
+
+
 def test_rows_of_one_run_only_are_named(tmp_path):
     done = compare(tmp_path, [RATIO], [IDLE])
     assert line_of(done, "idle").endswith(" new") and line_of(done, "fork(1)").endswith(" not measured")
