@@ -436,7 +436,6 @@ def main():
     if with_api:
         checks.tell(then=service.API_NAME)
     patience.measure()
-    checks.tell(slowness=patience.slowness)
     state = {}
     passed, failed = run(lab, tests, state)
     if with_api:

@@ -170,6 +170,26 @@ def test_a_slow_lab_has_more_time(machine):
     assert follower.communicate(timeout=60)[0] == "kernel: something\nlast words\n"
 
 
+ALARM = """
+import sys, time
+sys.path.insert(0, sys.argv[1])
+import harness, patience
+harness.TEST_SECONDS, harness.show_failure = 1, lambda *_: None
+def test_slow(lab, state): time.sleep(2)
+def test_hanging(lab, state): time.sleep(1000)
+patience.USUAL_MS = 1  # a processor that has become slower than it was at the start: hundreds of times
+harness.run(None, [test_slow], {})
+patience.slowness, patience.USUAL_MS = 1, 1e9
+harness.run(None, [test_hanging], {})
+"""
+
+
+def test_a_check_of_the_lab_is_ended_only_when_the_processor_is_as_fast_as_was_thought():
+    done = run(sys.executable, "-B", "-c", ALARM, ROOT / "tests/lab")
+    results = [line.split("(")[0].strip() for line in done.stdout.splitlines() if not line.startswith(" ")]
+    assert results == ["ok   slow", "FAIL hanging: TimeoutError"], done.stdout + done.stderr
+
+
 def test_the_machines_speed_is_a_number_that_never_shortens_a_limit():
     assert float(run(SCRIPTS / "machine-speed").stdout) >= 1
     assert float(run(SCRIPTS / "machine-speed", "--ms").stdout) > 0
