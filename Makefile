@@ -4,7 +4,8 @@
 #   make up      install what is missing, build, make the guest images, start the server on 127.0.0.1:7070
 #   make test    the whole test suite, with its own set-up            make test SUITES="api cli"    some of it
 #   make build   build/viald, build/vial, build/vial-shim, build/vial-agent
-#   make bench   measure, beside the floors it is compared with       make soak    thousands of creations: does anything leak?
+#   make bench   measure, beside the floors it is compared with       make bench ARGS="--quick --compare OLD.json"    in minutes, beside an older run
+#   make soak    thousands of creations: does anything leak?
 #   make lab     the microVM engine's suite in an emulated machine with hardware virtualisation (QEMU; slow)
 #   make clean   remove build/       make clean-images    remove guest images of older recipes
 

@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The floor: runsc by itself, with the same checkpoint, spec, flags and namespaces that vial-shim gives it."""
+"""The floor: runsc by itself, with the same program, checkpoint, spec, flags and namespaces that vial-shim gives it.
+
+The flags that hold for the whole sandbox are read off a living one, so that they are the shim's whatever it comes to use. Those of the two commands are
+written here: what a newer runsc offers to make a command return before its work is done is no floor, so the commands are the plain ones.
+"""
 
 import ctypes
 import glob
@@ -10,9 +14,10 @@ import subprocess
 import tempfile
 import time
 
-from harness import IMAGES, timed
+from harness import RUNSC, images, timed
 
-FLAGS = ["--network=sandbox", "--platform=systrap", "--overlay2=none", "--host-uds=none", "--net-raw", "--net-disconnect-ok"]
+CHECKPOINT_FLAGS = ["--compression=none"]
+RESTORE_FLAGS = []
 CLONE_NEWNET, CLONE_NEWNS, MS_PRIVATE_REC = 0x40000000, 0x00020000, (1 << 18) | (1 << 14)
 libc = ctypes.CDLL(None, use_errno=True)
 
@@ -46,21 +51,45 @@ def remove_group(path):
             time.sleep(0.01)
 
 
-class Bare:
-    """Made from the folder of a living sandbox, whose bundle it copies."""
+def flags_of(folder):
+    """What the shim gave runsc before the command: the sandbox's own process repeats it. Where it keeps its state is each one's own."""
+    with open(os.path.join(folder, "runsc.pid")) as file:
+        pid = file.read().strip()
+    with open(f"/proc/{pid}/cmdline") as file:
+        words = file.read().split("\0")[1:]
+    return [word for word in words[:words.index("boot")] if not word.startswith("--root=")]
 
-    def __init__(self, daemon, template):
+
+def is_running(pid):
+    try:
+        with open(f"/proc/{pid}/stat") as file:
+            return file.read().rsplit(")", 1)[1].split()[0] not in "ZX"
+    except OSError:
+        return False
+
+
+class Bare:
+    """Made from the folder of a living sandbox, whose bundle it copies. Ends and removes what it made when it is left."""
+
+    def __init__(self, daemon):
         self.dir = tempfile.mkdtemp(prefix="vial-bare-")
-        folder = glob.glob(os.path.join(daemon.data, "sandboxes", "*", "config.json"))[0]
-        self.spec = json.load(open(folder))
-        (self.checkpoint,) = glob.glob(os.path.join(IMAGES, f"baked-{template}-*"))
+        folder = os.path.dirname(glob.glob(os.path.join(daemon.data, "sandboxes", "*", "runsc.pid"))[0])
+        with open(os.path.join(folder, "config.json")) as file:
+            self.spec = json.load(file)
+        self.flags = flags_of(folder)
+        (self.checkpoint,) = glob.glob(os.path.join(images(daemon.template), f"baked-{daemon.template}-*"))
         self.count = 0
         self.held = {}  # our ends of the pipes: without them the agent ends
 
-    def close(self):
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        for name in list(self.held):
+            self.end(name)
         shutil.rmtree(self.dir, ignore_errors=True)
         for path in glob.glob(f"/sys/fs/cgroup/*/vialbare{os.getpid()}") + glob.glob(f"/sys/fs/cgroup/vialbare{os.getpid()}"):
-            os.rmdir(path)
+            remove_group(path)
 
     def prepare(self):
         """A bundle of its own, so that what is timed is runsc alone."""
@@ -72,47 +101,62 @@ class Bare:
         spec = dict(self.spec, linux=dict(self.spec["linux"], cgroupsPath=f"/vialbare{os.getpid()}/{name}"))
         spec["linux"]["namespaces"] = [{"type": t} for t in ("pid", "ipc", "uts", "mount")]
         spec["linux"]["namespaces"].append({"type": "network", "path": f"/run/netns/{name}"})
-        json.dump(spec, open(os.path.join(bundle, "config.json"), "w"))
+        with open(os.path.join(bundle, "config.json"), "w") as file:
+            json.dump(spec, file)
+        self.held[name] = []
         return name
 
     def runsc(self, name, *arguments, wait=True):
         pipes = [os.pipe(), os.pipe()]
-        process = subprocess.Popen(["runsc", f"--root={self.dir}/root", *FLAGS, *arguments], stdin=pipes[0][0], stdout=pipes[1][1],
-                                   stderr=open(os.path.join(self.dir, "log"), "a"), preexec_fn=enter(f"/run/netns/{name}"))
-        self.held.setdefault(name, []).extend([pipes[0][1], pipes[1][0]])
+        with open(os.path.join(self.dir, "log"), "a") as log:
+            process = subprocess.Popen([RUNSC, f"--root={self.dir}/root", *self.flags, *arguments], stdin=pipes[0][0], stdout=pipes[1][1],
+                                       stderr=log, preexec_fn=enter(f"/run/netns/{name}"))
+        self.held[name] += [pipes[0][1], pipes[1][0]]
         os.close(pipes[0][0])
         os.close(pipes[1][1])
         if wait and process.wait():
-            raise RuntimeError("runsc failed: " + open(os.path.join(self.dir, "log")).read()[-500:])
+            with open(os.path.join(self.dir, "log")) as log:
+                raise RuntimeError(f"bare runsc {arguments[0]} failed: {log.read()[-500:].strip()}")
         return process
 
     def restore(self, name, wait=True, image=None):
-        return self.runsc(name, "restore", "--detach", "--bundle", os.path.join(self.dir, name), "--image-path", image or self.checkpoint,
-                          "--pid-file", os.path.join(self.dir, name, "pid"), name, wait=wait)
+        return self.runsc(name, "restore", *RESTORE_FLAGS, "--detach", "--bundle", os.path.join(self.dir, name), "--image-path",
+                          image or self.checkpoint, "--pid-file", os.path.join(self.dir, name, "pid"), name, wait=wait)
+
+    def start(self):
+        """A living guest's name."""
+        name = self.prepare()
+        self.restore(name)
+        return name
 
     def checkpoint_of(self, name):
         self.count += 1
         image = os.path.join(self.dir, name, f"image{self.count}")  # runsc refuses to write over one
-        self.runsc(name, "checkpoint", "--leave-running", "--compression=none", "--image-path", image, name)
+        self.runsc(name, "checkpoint", "--leave-running", *CHECKPOINT_FLAGS, "--image-path", image, name)
         return image
 
-    def execute(self, name):
-        self.runsc(name, "exec", name, "/bin/true")
+    def execute(self, name, *argv):
+        self.runsc(name, "exec", name, *(argv or ["/bin/true"]))
 
     def end(self, name):
-        pid = int(open(os.path.join(self.dir, name, "pid")).read())
-        os.kill(pid, 9)
-        for fd in self.held.pop(name):
-            os.close(fd)
-        while os.path.exists(f"/proc/{pid}") and open(f"/proc/{pid}/stat").read().split(")")[1].split()[0] != "Z":
+        fds = self.held.pop(name)
+        try:
+            with open(os.path.join(self.dir, name, "pid")) as file:
+                pid = int(file.read())
+            os.kill(pid, 9)
+            while is_running(pid):
+                time.sleep(0.001)
+        except (OSError, ValueError):  # it never ran
             pass
+        for fd in fds:
+            os.close(fd)
         shutil.rmtree(os.path.join(self.dir, name))
-        subprocess.run(["ip", "netns", "del", name])
+        subprocess.run(["ip", "netns", "del", name], check=False)
         for path in glob.glob(f"/sys/fs/cgroup/*/vialbare{os.getpid()}/{name}") + glob.glob(f"/sys/fs/cgroup/vialbare{os.getpid()}/{name}"):
             remove_group(path)
 
-    def time_restore(self):
+    def time_restore(self, image=None):
         name = self.prepare()
-        spent = timed(lambda: self.restore(name))
+        spent = timed(lambda: self.restore(name, image=image))
         self.end(name)
         return spent

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The foundation's promises: creation, commands, files, requests."""
 
+import functools
 import os
 import re
 import subprocess
@@ -9,7 +10,7 @@ import threading
 import time
 
 from bare import Bare
-from harness import Daemon, percentile, stats, timed
+from harness import Daemon, ratio_row, timed
 
 FILE_MB = 256
 
@@ -18,39 +19,29 @@ def creation(n):
     """Create without pool against bare `runsc restore`, taken in turns so that a noisy neighbour hits both."""
     ours, floor = [], []
     with Daemon(pool_size=0) as daemon:
-        first = daemon.create()
-        bare = Bare(daemon, daemon.template)
-        try:
+        daemon.create()
+        with Bare(daemon) as bare:
             for _ in range(n):
                 floor.append(bare.time_restore())
                 start = time.perf_counter()
                 sandbox = daemon.create()
                 ours.append((time.perf_counter() - start) * 1000)
                 daemon.delete(sandbox)
-        finally:
-            bare.close()
-        daemon.delete(first)
-    return [{"case": "create without pool (restore)", **stats(ours), "floor": "bare runsc restore", "floor_ms": stats(floor)["p50_ms"],
-             "ratio": percentile(ours, 0.5) / percentile(floor, 0.5), "limit": 1.3}]
+    return [ratio_row("create without pool (restore)", ours, floor, "bare runsc restore", 1.3)]
 
 
 def execution(n):
     ours, floor = [], []
     with Daemon(pool_size=0) as daemon:
         sandbox = daemon.create()
-        bare = Bare(daemon, daemon.template)
-        name = bare.prepare()
-        bare.restore(name)
         body = {"argv": ["true"]}
         daemon.call("POST", f"/sandboxes/{sandbox}/exec", body)
-        for _ in range(n):
-            ours.append(timed(lambda: daemon.call("POST", f"/sandboxes/{sandbox}/exec", body)))
-        for _ in range(min(n, 15)):
-            floor.append(timed(lambda: bare.execute(name)))
-        bare.end(name)
-        bare.close()
-    return [{"case": 'hot exec ["true"]', **stats(ours), "floor": "runsc exec true", "floor_ms": stats(floor)["p50_ms"],
-             "ratio": percentile(ours, 0.5) / percentile(floor, 0.5), "limit": 0.2}]
+        with Bare(daemon) as bare:
+            name = bare.start()
+            for _ in range(n):
+                ours += [timed(lambda: daemon.call("POST", f"/sandboxes/{sandbox}/exec", body)) for _ in range(3)]
+                floor.append(timed(lambda: bare.execute(name)))
+    return [ratio_row('hot exec ["true"]', ours, floor, "runsc exec true", 0.4)]
 
 
 def files():
@@ -95,4 +86,4 @@ def requests():
 
 def cases(quick):
     n = 5 if quick else 30
-    return [lambda: creation(n), lambda: execution(n * 3), files, requests]
+    return [functools.partial(creation, n), functools.partial(execution, n), files, requests]

@@ -2,7 +2,7 @@
 """A viald of the benchmark's own, a keep-alive client, and the statistics every case reports in."""
 
 import atexit
-import glob
+import functools
 import http.client
 import json
 import os
@@ -17,16 +17,17 @@ ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 BUILD = os.environ.get("VIAL_BUILD") or os.environ.get("VIAL_BUILD_DIR", os.path.join(ROOT, "build"))
 
 
-def own_images():
-    """The images' records in a folder of our own: what is baked there was baked by the programs that are measured."""
+RUNSC = os.environ.get("VIAL_RUNSC") or "runsc"  # viald takes the same one, by the same name
+
+
+@functools.cache
+def images(template):
+    """The image's record in a folder of our own: what is baked there was baked by the programs that are measured, and nothing but this template waits
+    in a pool beside what is measured."""
     folder = tempfile.mkdtemp(prefix="vial-bench-images-")
-    for record in glob.glob(os.path.join(os.environ.get("VIAL_IMAGES_DIR", "/var/lib/vial-test/images"), "*.json")):
-        shutil.copy(record, folder)
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    shutil.copy(os.path.join(os.environ.get("VIAL_IMAGES_DIR", "/var/lib/vial-test/images"), f"{template}.json"), folder)
     return folder
-
-
-IMAGES = own_images()
 
 
 def percentile(values, share):
@@ -37,6 +38,12 @@ def percentile(values, share):
 def stats(values):
     """n, p50 and p99 of times in milliseconds."""
     return {"n": len(values), "p50_ms": round(percentile(values, 0.5), 2), "p99_ms": round(percentile(values, 0.99), 2)}
+
+
+def ratio_row(case, ours, floor, floor_name, limit, **more):
+    """A promise beside its floor: times in milliseconds of both, taken in turns in this run."""
+    return {"case": case, **stats(ours), "floor": floor_name, "floor_ms": stats(floor)["p50_ms"],
+            "ratio": round(percentile(ours, 0.5) / percentile(floor, 0.5), 3), "limit": limit, **more}
 
 
 def timed(action):
@@ -58,10 +65,15 @@ class Daemon:
         self.template = template
         self.log = open(os.path.join(self.data, "viald.log"), "a+")
         flags = [f"--{key.replace('_', '-')}={value}" for key, value in settings.items()]
-        self.command = [os.path.join(BUILD, "viald"), f"--data-dir={self.data}", f"--images-dir={IMAGES}", f"--listen=127.0.0.1:{self.port}",
+        self.command = [os.path.join(BUILD, "viald"), f"--data-dir={self.data}", f"--images-dir={images(template)}", f"--listen=127.0.0.1:{self.port}",
                         f"--pool-size={pool_size}", f"--default-template={template}", "--log-level=warning", *flags]
-        self.start()
-        self.key = open(os.path.join(self.data, "keys", "admin.key")).read().strip()
+        try:
+            self.start()
+            with open(os.path.join(self.data, "keys", "admin.key")) as file:
+                self.key = file.read().strip()
+        except BaseException:
+            self.stop()
+            raise
 
     def start(self):
         self.connection = None
@@ -70,7 +82,7 @@ class Daemon:
         deadline = time.time() + 300
         while "Vial is ready" not in open(self.log.name).read():
             if self.process.poll() is not None or time.time() > deadline:
-                raise SystemExit("viald did not start: " + open(self.log.name).read()[-2000:])
+                raise RuntimeError("viald did not start: " + open(self.log.name).read()[-2000:])
             time.sleep(0.01)
 
     def restart(self):
@@ -123,7 +135,7 @@ class Daemon:
     def stop(self):
         self.process.send_signal(signal.SIGINT)
         try:
-            self.process.wait(60)
+            self.process.wait(120)
         except subprocess.TimeoutExpired:
             self.process.kill()
         shutil.rmtree(self.data, ignore_errors=True)

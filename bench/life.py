@@ -1,22 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """The life cycle's promises: pool, burst, blanks, forks, hibernation, density. Floors are bare runsc in the same run."""
 
+import functools
 import http.client
 import json
+import shutil
 import socket
 import threading
 import time
 
 from bare import Bare
-from harness import Daemon, percentile, stats, timed
+from harness import Daemon, percentile, ratio_row, stats, timed
 
-BURST = 20
 BLANKS = 4  # as many as viald keeps by default
-
-
-def ratio_row(case, ours, floor, floor_name, limit):
-    return {"case": case, **stats(ours), "floor": floor_name, "floor_ms": stats(floor)["p50_ms"],
-            "ratio": percentile(ours, 0.5) / percentile(floor, 0.5), "limit": limit}
 
 
 def pooled(n):
@@ -47,12 +43,11 @@ def bare_two_at_a_time(bare, count):
     return spent
 
 
-def burst():
+def burst(count):
     with Daemon(pool_size=2) as daemon:
         daemon.wait_for_pool(2, blank=2)
-        bare = Bare(daemon, daemon.template)
-        floor = bare_two_at_a_time(bare, BURST)
-        bare.close()
+        with Bare(daemon) as bare:
+            floor = bare_two_at_a_time(bare, count)
         made, errors = [], []
 
         def one():
@@ -61,7 +56,7 @@ def burst():
             except Exception as error:  # counted: none may fail
                 errors.append(str(error))
 
-        threads = [threading.Thread(target=one) for _ in range(BURST)]
+        threads = [threading.Thread(target=one) for _ in range(count)]
         start = time.perf_counter()
         for thread in threads:
             thread.start()
@@ -70,8 +65,8 @@ def burst():
         spent = (time.perf_counter() - start) * 1000
         for sandbox in made:
             daemon.delete(sandbox)
-    return [{"case": f"burst of {BURST} creates, pool of 2", "n": BURST, "value": len(errors), "unit": "failed", "at_most": 0},
-            {"case": "the whole burst", "n": 1, "p50_ms": round(spent), "p99_ms": round(spent), "floor": f"{BURST} bare restores, two at a time",
+    return [{"case": f"burst of {count} creates, pool of 2", "n": count, "value": len(errors), "unit": "failed", "at_most": 0},
+            {"case": "the whole burst", "n": 1, "p50_ms": round(spent), "p99_ms": round(spent), "floor": f"{count} bare restores, two at a time",
              "floor_ms": round(floor), "ratio": spent / floor, "limit": 1.3}]
 
 
@@ -80,20 +75,19 @@ def blanks(n):
     ours, floor = [], []
     with Daemon(pool_size=1) as daemon:
         daemon.wait_for_pool(1, blank=1)
-        bare = Bare(daemon, daemon.template)
-        for _ in range(n):
-            daemon.wait_for_pool(1, blank=1)
-            floor.append(bare.time_restore())
-            pooled_one = daemon.create()
-            start = time.perf_counter()
-            sandbox = daemon.create()
-            spent = (time.perf_counter() - start) * 1000
-            if daemon.call("GET", f"/sandboxes/{sandbox}")["boot_mode"] == "restore":
-                ours.append(spent)
-            daemon.delete(sandbox)
-            daemon.delete(pooled_one)
-        bare.close()
-    return [ratio_row("create without pool (into a blank)", ours, floor, "bare runsc restore", 1.0)]
+        with Bare(daemon) as bare:
+            for _ in range(n):
+                daemon.wait_for_pool(1, blank=1)
+                floor.append(bare.time_restore())
+                pooled_one = daemon.create()
+                start = time.perf_counter()
+                sandbox = daemon.create()
+                spent = (time.perf_counter() - start) * 1000
+                if daemon.call("GET", f"/sandboxes/{sandbox}")["boot_mode"] == "restore":
+                    ours.append(spent)
+                daemon.delete(sandbox)
+                daemon.delete(pooled_one)
+    return [ratio_row("create without pool (into a blank)", ours, floor, "bare runsc restore", 0.8)]
 
 
 class Ticker:
@@ -144,37 +138,39 @@ def parents_pauses(daemon, parent, n):
     return pauses
 
 
+def fork_one(daemon, parent, code):
+    """(milliseconds to the child's first answer, the child)"""
+    start = time.perf_counter()
+    child = daemon.call("POST", f"/sandboxes/{parent}/fork", {})["sandbox"]["id"]
+    daemon.run(child, code)
+    return (time.perf_counter() - start) * 1000, child
+
+
 def forks(n):
     one, four, checkpoints, restores = [], [], [], []
     with Daemon(pool_size=1) as daemon:
         daemon.wait_for_pool(1, blank=BLANKS)
         parent = daemon.create()
         daemon.run(parent, "data = list(range(100000))")
-        bare = Bare(daemon, daemon.template)
-        name = bare.prepare()
-        bare.restore(name)
-        for _ in range(n):
-            checkpoints.append(timed(lambda: bare.checkpoint_of(name)))
-            restores.append(bare.time_restore())
-            daemon.wait_for_pool(1, blank=BLANKS)
-            start = time.perf_counter()
-            child = daemon.call("POST", f"/sandboxes/{parent}/fork", {})["sandbox"]["id"]
-            daemon.run(child, "len(data)")
-            one.append((time.perf_counter() - start) * 1000)
-            daemon.delete(child)
-        for _ in range(n):
-            daemon.wait_for_pool(1, blank=BLANKS)
-            start = time.perf_counter()
-            tree = daemon.call("POST", f"/sandboxes/{parent}/fork-tree", {"count": 4})["children"]
-            four.append((time.perf_counter() - start) * 1000)
-            for child in tree:
-                daemon.delete(child["id"])
+        with Bare(daemon) as bare:
+            name = bare.start()
+            for _ in range(n):
+                checkpoints.append(timed(lambda: bare.checkpoint_of(name)))
+                restores.append(bare.time_restore())
+                daemon.wait_for_pool(1, blank=BLANKS)
+                spent, child = fork_one(daemon, parent, "len(data)")
+                one.append(spent)
+                daemon.delete(child)
+                daemon.wait_for_pool(1, blank=BLANKS)
+                start = time.perf_counter()
+                tree = daemon.call("POST", f"/sandboxes/{parent}/fork-tree", {"count": 4})["children"]
+                four.append((time.perf_counter() - start) * 1000)
+                for child in tree:
+                    daemon.delete(child["id"])
         pauses = parents_pauses(daemon, parent, n)
-        bare.end(name)
-        bare.close()
     floor = [a + b for a, b in zip(checkpoints, restores)]
-    return [ratio_row("fork(1) and the child's first answer", one, floor, "bare checkpoint + bare restore", 1.1),
-            ratio_row("fork-tree(4)", four, one, "fork(1)", 2.2),
+    return [ratio_row("fork(1) and the child's first answer", one, floor, "bare checkpoint + bare restore", 0.7),
+            ratio_row("fork-tree(4)", four, one, "fork(1)", 1.8),
             ratio_row("the parent's pause in a fork", pauses, checkpoints, "bare checkpoint", 1.0)]
 
 
@@ -184,18 +180,65 @@ def hibernation(n):
         daemon.wait_for_pool(1, blank=1)
         sandbox = daemon.create()
         daemon.run(sandbox, "x = 1")
-        bare = Bare(daemon, daemon.template)
-        name = bare.prepare()
-        bare.restore(name)
-        for _ in range(n):
-            checkpoints.append(timed(lambda: bare.checkpoint_of(name)))
-            restores.append(bare.time_restore())
-            daemon.wait_for_pool(1, blank=1)
-            down.append(timed(lambda: daemon.call("POST", f"/sandboxes/{sandbox}/hibernate")))
-            up.append(timed(lambda: daemon.run(sandbox, "x")))
-        bare.end(name)
-        bare.close()
+        with Bare(daemon) as bare:
+            name = bare.start()
+            for _ in range(n):
+                checkpoints.append(timed(lambda: bare.checkpoint_of(name)))
+                restores.append(bare.time_restore())
+                daemon.wait_for_pool(1, blank=1)
+                down.append(timed(lambda: daemon.call("POST", f"/sandboxes/{sandbox}/hibernate")))
+                up.append(timed(lambda: daemon.run(sandbox, "x")))
     return [ratio_row("hibernate", down, checkpoints, "bare checkpoint", 1.1), ratio_row("wake and first answer", up, restores, "bare restore", 1.1)]
+
+
+# What an interpreter with a large table holds. Every page is touched, and none is only zeros.
+HEAVY_MB, HEAVY_ROOM_MB = 1200, 8000
+HEAVY = f"block = bytearray({HEAVY_MB} << 20)\nfor i in range(0, len(block), 4096): block[i] = 1 + (i >> 12) % 255"
+
+
+def memory_available_mb():
+    with open("/proc/meminfo") as file:
+        return next(int(line.split()[1]) // 1024 for line in file if line.startswith("MemAvailable:"))
+
+
+def heavy_guest(bare):
+    """The same in a bare guest: a process that holds as much. /dev is the one place there that can be written."""
+    name = bare.start()
+    bare.execute(name, "/bin/sh", "-c", f"python3 -c '{HEAVY}\nopen(\"/dev/held\", \"w\")\nimport time\ntime.sleep(1e6)' > /dev/null 2>&1 < /dev/null & "
+                 "while [ ! -e /dev/held ]; do sleep 0.1; done")
+    return name
+
+
+def heavy(n):
+    """With 1.2 GB touched: each verb against the bare command on a guest that holds the same."""
+    if memory_available_mb() < HEAVY_ROOM_MB:
+        raise RuntimeError(f"four guests with {HEAVY_MB} MB each need {HEAVY_ROOM_MB} MB of free memory")
+    one, pauses, down, up, checkpoints, restores = [], [], [], [], [], []
+    with Daemon(pool_size=1) as daemon:
+        daemon.wait_for_pool(1, blank=BLANKS)
+        parent = daemon.create()
+        daemon.run(parent, HEAVY)
+        with Bare(daemon) as bare:
+            name = heavy_guest(bare)
+            for _ in range(n):
+                image = []
+                checkpoints.append(timed(lambda: image.append(bare.checkpoint_of(name))))
+                restores.append(bare.time_restore(image[0]))
+                shutil.rmtree(image[0])
+                daemon.wait_for_pool(1, blank=BLANKS)
+                spent, child = fork_one(daemon, parent, "len(block)")
+                one.append(spent)
+                daemon.delete(child)
+                daemon.wait_for_pool(1, blank=BLANKS)
+                down.append(timed(lambda: daemon.call("POST", f"/sandboxes/{parent}/hibernate")))
+                up.append(timed(lambda: daemon.run(parent, "len(block)")))
+                pauses += parents_pauses(daemon, parent, 1)  # last: viald ends its ticker while the bare guest has its turn again
+    floor = [a + b for a, b in zip(checkpoints, restores)]
+    size = f"{HEAVY_MB / 1000:.1f} GB touched:"
+    return [ratio_row(f"{size} the parent's pause in a fork", pauses, checkpoints, "bare checkpoint", 1.0),
+            ratio_row(f"{size} fork(1) and the child's first answer", one, floor, "bare checkpoint + bare restore", 1.0),
+            ratio_row(f"{size} hibernate", down, checkpoints, "bare checkpoint", 1.0),
+            ratio_row(f"{size} wake and first answer", up, restores, "bare restore", 1.0)]
 
 
 def density(hibernated, live):
@@ -223,6 +266,6 @@ def density(hibernated, live):
 
 
 def cases(quick):
-    n = 5 if quick else 20
-    return [lambda: pooled(n), burst, lambda: blanks(n), lambda: forks(n), lambda: hibernation(n),
-            lambda: density(10 if quick else 200, 10 if quick else 40)]
+    n = 3 if quick else 20
+    return [functools.partial(pooled, n), functools.partial(burst, 8 if quick else 20), functools.partial(blanks, n), functools.partial(forks, n), functools.partial(hibernation, n),
+            functools.partial(heavy, 1 if quick else 5), functools.partial(density, 10 if quick else 200, 10 if quick else 40)]

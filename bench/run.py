@@ -1,57 +1,103 @@
 # SPDX-License-Identifier: Apache-2.0
 """make bench: every promised speed beside the floor measured in the same run. Prints a table, writes bench.json.
 
-    run.py [--quick] [--only foundation|interpreter|life|net_bench|microvm] [--json FILE]
+    run.py [--quick] [--only GROUP[,GROUP...]] [--json FILE] [--compare OLD [--with NEW]]
 
-A ratio is ours over the floor; a promise is kept when it is at or below its limit. The exit status says whether all were.
+A ratio is ours over the floor; a promise is kept when it is at or below its limit. --compare shows an older result file beside this run's, row by row;
+--with takes a second file for this run's and measures nothing. A case that cannot be measured says so in a sentence and the others go on. The exit status
+says whether all was measured and all was kept.
 """
 
 import argparse
 import importlib
-import json
 import os
-import platform
 import sys
 import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-GROUPS = ["foundation", "interpreter", "life", "net_bench", "microvm"]
+
+import report  # noqa: E402
+
+GROUPS = ["foundation", "interpreter", "life", "idle", "net_bench", "microvm"]
 
 
-def verdict(row):
-    if "limit" in row:
-        return row["ratio"] <= row["limit"]
-    if "at_least" in row:
-        return row["value"] >= row["at_least"]
-    return row["value"] <= row["at_most"]
+def sentence(error):
+    """An error as one line, without its traceback."""
+    words = " ".join(str(error).split())
+    return f"{type(error).__name__}: {words[:600]}" if words else type(error).__name__
 
 
-def describe(row):
-    if "ratio" in row:
-        return f"{row['p50_ms']:>9.1f} ms p50 {row['p99_ms']:>9.1f} p99   {row['ratio']:.2f} x {row['floor']} ({row['floor_ms']:.1f} ms), promised <= {row['limit']}"
-    bound = f">= {row['at_least']}" if "at_least" in row else f"<= {row['at_most']}"
-    return f"{row['value']:>9.{1 if row['value'] >= 2 else 2}f} {row['unit']}, promised {bound}"
+def measure(groups, quick):
+    """(rows, failures), printed as they come."""
+    rows, failures = [], []
+
+    def fail(group, name, error):
+        failures.append({"group": group, "case": name, "error": sentence(error)})
+        print(f"FAIL {group}: {name} could not be measured: {sentence(error)}", flush=True)
+
+    for group in groups:
+        start = time.monotonic()
+        try:
+            cases = importlib.import_module(group).cases(quick)
+        except Exception as error:  # what it imports may be missing
+            fail(group, "all of it", error)
+            continue
+        for case in cases:
+            name = getattr(case, "func", case).__name__
+            try:
+                for row in case():
+                    row["group"], row["kept"] = group, report.verdict(row)
+                    rows.append(row)
+                    print(report.line(row), flush=True)
+            except Exception as error:
+                fail(group, name, error)
+        print(f"     {group} took {time.monotonic() - start:.0f} s", flush=True)
+    return rows, failures
+
+
+def groups_of(text):
+    groups = text.split(",")
+    for group in groups:
+        if group not in GROUPS:
+            raise argparse.ArgumentTypeError(f"there is no group {group!r}; choose among {', '.join(GROUPS)}")
+    return groups
+
+
+def parse():
+    parser = argparse.ArgumentParser(prog="make bench ARGS=")
+    parser.add_argument("--quick", action="store_true", help="fewer repetitions, in about three minutes: a smoke test, not a measurement")
+    parser.add_argument("--only", type=groups_of, default=GROUPS, metavar="GROUP,...", help=", ".join(GROUPS))
+    parser.add_argument("--json", default="bench.json", metavar="FILE", help="where the result goes (bench.json)")
+    parser.add_argument("--compare", metavar="OLD", help="an older result file, shown beside this run's")
+    parser.add_argument("--with", dest="other", metavar="NEW", help="with --compare: this result file instead of a run")
+    options = parser.parse_args()
+    if options.other and not options.compare:
+        parser.error("--with needs --compare")
+    return options
 
 
 def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--quick", action="store_true", help="fewer repetitions: a smoke test, not a measurement")
-    parser.add_argument("--only", choices=GROUPS)
-    parser.add_argument("--json", default="bench.json")
-    options = parser.parse_args()
-    rows = []
-    for group in [options.only] if options.only else GROUPS:
-        for case in importlib.import_module(group).cases(options.quick):
-            for row in case():
-                row["kept"] = verdict(row)
-                rows.append(row)
-                print(f"{'ok  ' if row['kept'] else 'MISS'} {row['case']:<52} {describe(row)}", flush=True)
-    with open(options.json, "w") as out:
-        json.dump({"time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()), "kernel": platform.release(), "cpus": os.cpu_count(),
-                   "load": os.getloadavg(), "rows": rows}, out, indent=1)
-    missed = [row["case"] for row in rows if not row["kept"]]
-    print(f"\n{len(rows) - len(missed)} of {len(rows)} promises kept; details in {options.json}")
-    return 1 if missed else 0
+    options = parse()
+    try:
+        # Read before anything is measured: it may be the file that is written over in the end, and a wrong name is told at once.
+        old = report.read(options.compare) if options.compare else None
+        new = report.read(options.other) if options.other else None
+    except ValueError as error:
+        print(f"vial: {error}", file=sys.stderr)
+        return 2
+    failures = []
+    if not new:
+        about, load = report.machine(), os.getloadavg()
+        print(f"     {about['cpu']}, {about['cpus']} processors, {about['memory_mb']} MB, Linux {about['kernel']}, runsc {about['runsc']}, load {load[0]:.1f}", flush=True)
+        rows, failures = measure(options.only, options.quick)
+        new = report.write(options.json, rows, failures, options.quick, about, load)
+    if old:
+        print(f"\n     {options.compare} of {old['time']}, and {options.other or 'this run'}:")
+        print("\n".join(report.compare(old, new)))
+    missed = [row["case"] for row in new["rows"] if not report.verdict(row)]
+    print(f"\n{len(new['rows']) - len(missed)} of {len(new['rows'])} promises kept" + (f", {len(failures)} cases not measured" if failures else "")
+          + f"; details in {options.other or options.json}")
+    return 1 if missed or failures else 0
 
 
 if __name__ == "__main__":

@@ -434,6 +434,8 @@ class Sandbox:
         os.close(self.wire.write_fd)
         self.wire.reader.join(10)
         os.close(self.wire.read_fd)
+        # A newer runsc keeps an empty network namespace there, as a mount.
+        subprocess.run(["umount", os.path.join(self.state_root, "null-netns")], check=False, capture_output=True)
         shutil.rmtree(self.state_root, ignore_errors=True)
         if self.owns:
             shutil.rmtree(self.bundle, ignore_errors=True)

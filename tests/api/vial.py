@@ -299,7 +299,7 @@ class Daemon:
             self.port = probe.getsockname()[1]
         return self.port
 
-    def _wait_until_ready(self, seconds=120):
+    def _wait_until_ready(self, seconds=slow(40)):
         deadline = time.monotonic() + seconds
         while time.monotonic() < deadline:
             if self.process.poll() is not None:

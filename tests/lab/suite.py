@@ -17,8 +17,10 @@ import sys
 import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import patience  # noqa: E402
 import service  # noqa: E402
-from harness import COMMAND_LINE, Lab, Machine, expect, is_alive, run  # noqa: E402
+from harness import COMMAND_LINE, Lab, Machine, checks, chosen, expect, is_alive, run  # noqa: E402
+from patience import stretched  # noqa: E402
 from wire import Connection, Gone, Vmm  # noqa: E402
 
 
@@ -44,7 +46,7 @@ def all_differ(machines):
 
 
 def test_probe_says_usable(lab, state):
-    answer = json.loads(subprocess.run([lab.program, "--probe"], capture_output=True, text=True, timeout=120).stdout)
+    answer = json.loads(subprocess.run([lab.program, "--probe"], capture_output=True, text=True, timeout=stretched(120)).stdout)
     expect(answer["usable"] is True, answer)
 
 
@@ -207,7 +209,7 @@ def test_damaged_and_alien_snapshots_are_refused(lab, state):
         answer = wire.host("start", vcpus=snapshot.vcpus, memory_mb=snapshot.memory_mb, overlay_dir=lab.directory, disks=lab.disks(snapshot.disk),
                            restore={"state": path, "memory": memory or snapshot.memory})
         expect(not answer["ok"], "must be refused")
-        vmm.process.wait(30)
+        vmm.process.wait(stretched(30))
         return answer["error"]
 
     flipped = bytearray(original)
@@ -269,7 +271,7 @@ def test_killing_one_monitor_leaves_the_others(lab, state):
 def test_forks_outlive_their_parent(lab, state):
     parent, child = state.pop("m"), state["child"]
     os.kill(parent.pid, signal.SIGKILL)
-    parent.vmm.process.wait(10)
+    parent.vmm.process.wait(stretched(10))
     expect(recall(child) == ("child", "child"), "the child goes on")
 
 
@@ -301,7 +303,7 @@ def test_python_keeps_its_variables_and_gets_its_own_random_numbers(lab, state):
 def test_memory_is_given_back(lab, state):
     machine = state["m"]
     machine.shell("python3 -c 'b = bytearray(150 << 20); b[::4096] = b\"x\" * len(b[::4096])'")
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + stretched(60)
     while machine.wire.host("stats")["memory_returned_bytes"] < 100 << 20:
         expect(time.monotonic() < deadline, machine.wire.host("stats"))
         time.sleep(1)
@@ -341,7 +343,7 @@ def test_disk_requests_under_way_are_finished_in_forks_and_restores(lab, state):
         return int(machine.shell("awk '{print $1}' /sys/block/vda/stat"))
 
     def goes_on(machine):
-        before, deadline = requests(machine), time.monotonic() + 60
+        before, deadline = requests(machine), time.monotonic() + stretched(60)
         while requests(machine) < before + 20:
             expect(time.monotonic() < deadline, f"its disk stands still: {machine.shell('cat /proc/interrupts')}")
 
@@ -364,11 +366,11 @@ def test_the_network_device_moves_packets(lab, state):
     taps = []
     for i in range(2):
         name = f"lab{i}"
-        subprocess.run(["ip", "tuntap", "add", name, "mode", "tap", "vnet_hdr"], check=True, timeout=60)
+        subprocess.run(["ip", "tuntap", "add", name, "mode", "tap", "vnet_hdr"], check=True, timeout=stretched(60))
         fd = os.open("/dev/net/tun", os.O_RDWR)
         fcntl.ioctl(fd, 0x400454CA, struct.pack("16sH22x", name.encode(), 0x0002 | 0x1000 | 0x4000))
         subprocess.run(f"ip netns add {name} && ip link set {name} netns {name} && ip -n {name} addr add 10.9.0.1/24 dev {name} && "
-                       f"ip -n {name} link set {name} up", shell=True, check=True, timeout=60)
+                       f"ip -n {name} link set {name} up", shell=True, check=True, timeout=stretched(60))
         taps.append(fd)
     machine = lab.boot(net={"mac": "02:00:00:00:00:02"}, fds=[taps[0]], command_line=COMMAND_LINE + " VIAL_IP=10.9.0.2/24 VIAL_GATEWAY=10.9.0.1")
     expect("02:00:00:00:00:02" in machine.shell("cat /sys/class/net/eth0/address"), "its address")
@@ -382,7 +384,7 @@ def test_the_network_device_moves_packets(lab, state):
                 "    s.sendto(b'%d' % i, ('10.9.0.2', 9))\n"
                 "    try:\n        s.recv(99); break\n    except OSError: pass\n"
                 "else: raise SystemExit(1)\n")
-        subprocess.run(["ip", "netns", "exec", space, "python3", "-c", code], check=True, timeout=200)
+        subprocess.run(["ip", "netns", "exec", space, "python3", "-c", code], check=True, timeout=stretched(200))
 
     ping("lab0")
     child = machine.fork(1, taps=[taps[1]])[0]
@@ -396,7 +398,7 @@ def test_the_network_device_moves_packets(lab, state):
 def test_a_hostile_guest_does_not_hurt_the_monitor(lab, state):
     source = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "vmm", "hostile_guest.S")
     hostile = lab.path("hostile")
-    subprocess.run(["cc", "-nostdlib", "-static", "-Wl,-Ttext=0x200000,--build-id=none", "-o", hostile, source], check=True, timeout=60)
+    subprocess.run(["cc", "-nostdlib", "-static", "-Wl,-Ttext=0x200000,--build-id=none", "-o", hostile, source], check=True, timeout=stretched(60))
     for seed in (1, 2, 3):
         machine = Machine(lab, lab.name("evil"))
         machine.start({"vcpus": 2, "memory_mb": 64, "kernel": hostile, "command_line": f"{seed}", "overlay_dir": lab.directory, "disks": lab.disks()}, hello=False)
@@ -415,6 +417,7 @@ def main():
     parser = argparse.ArgumentParser()
     for name in ("build", "data", "kernel", "root-disk", "vial-disk"):
         parser.add_argument("--" + name, required=True)
+    parser.add_argument("--python", default="/usr/bin/python3", help="the environment that tests/requirements.txt made, for the API suite")
     parser.add_argument("--only", help="only tests with one of these words, separated by commas, in their name, and what they need before; of the API suite, what pytest -k takes")
     parser.add_argument("--repeat", type=int, default=1, help="how often each of those is run")
     parser.add_argument("--part", choices=("monitor", "service", "engine", "figures", "api"),
@@ -425,18 +428,27 @@ def main():
     figures = [test_cold_boot_reaches_the_agent, test_the_monitor_is_jailed, test_restore_and_fork_are_much_faster_than_a_boot]
     tests = {"monitor": monitor, "service": service.TESTS, "engine": monitor + service.TESTS, "figures": figures, "api": service.TESTS[:2],
              None: monitor + service.TESTS}[lab.args.part]
+    if lab.args.only and lab.args.part != "api":
+        tests = chosen(tests, lab.args.only, lab.args.repeat)
+    with_api = lab.args.part == "api" or (lab.args.part is None and not lab.args.only)
+    os.environ["VIAL_CHECKS"] = "/dev/console"
+    checks.tell(plan=len(tests), of=lab.args.part)
+    if with_api:
+        checks.tell(then=service.API_NAME)
+    patience.measure()
     state = {}
-    passed, failed = run(lab, tests, state, lab.args.only if lab.args.part != "api" else None, lab.args.repeat)
-    if lab.args.part == "api" or (lab.args.part is None and not lab.args.only):
+    passed, failed = run(lab, tests, state)
+    if with_api:
         try:
             more = service.run_api_suite(lab, state)
         except Exception as error:  # it counts as one that failed
             print(f"FAIL the API suite: {error!r}")
+            checks.tell_check(service.API_NAME, "failed", 0, repr(error))
             more = (0, 1)
         passed, failed = passed + more[0], failed + more[1]
     environment = f"stock kernel {os.path.basename(lab.args.kernel)} on one emulated processor (QEMU TCG, emulated SVM) under Linux {os.uname().release}"
     print("figures " + json.dumps({"environment": environment, **lab.figures}))
-    print(f"{passed} passed, {failed} failed", flush=True)
+    print(f"the machine: {passed} passed, {failed} failed", flush=True)
     os._exit(1 if failed else 0)
 
 

@@ -10,6 +10,8 @@ import struct
 import subprocess
 import time
 
+from patience import stretched
+
 HELLO, OPEN, DATA, EVENT, EOF, CLOSE, CANCEL, CREDIT, FREEZE, RESET, PING, PONG = range(1, 13)
 HOST = 0xFFFFFFFF
 Frame = collections.namedtuple("Frame", "stream epoch type channel payload")
@@ -22,8 +24,8 @@ class Gone(Exception):
 class Connection:
     def __init__(self, path, timeout=60):
         self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        self.socket.settimeout(timeout)
-        deadline = time.monotonic() + timeout
+        self.socket.settimeout(stretched(timeout))
+        deadline = time.monotonic() + stretched(timeout)
         while True:
             try:
                 self.socket.connect(path)
@@ -71,7 +73,7 @@ class Connection:
             if matches(frame):
                 self.frames.remove(frame)
                 return frame
-        deadline = time.monotonic() + timeout
+        deadline = time.monotonic() + stretched(timeout)
         while True:
             frame = self._read(deadline)
             if frame.stream == HOST and frame.type == EVENT:
@@ -128,7 +130,7 @@ class Connection:
                 return json.loads(frame.payload), output, events
 
     def shell(self, command, timeout=300):
-        result, output, _ = self.call("exec", cmd=command, timeout=timeout, timeout_ms=timeout * 1000, user="root")
+        result, output, _ = self.call("exec", cmd=command, timeout=timeout, timeout_ms=int(stretched(timeout) * 1000), user="root")
         if not result.get("ok") or result.get("exit_code") != 0:
             raise AssertionError(f"{command!r}: {result} {output[1][-300:]!r} {output[2][-300:]!r}")
         return output[1].decode()
