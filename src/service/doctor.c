@@ -69,12 +69,6 @@ static void check_disk(json_t *checks, const VialConfig *config)
 	add_check(checks, "disk", available >= LOW_DISK_BYTES, detail, "free some space: images and snapshots need it");
 }
 
-/* The last check only says what could be better: its failure is none of the host's. */
-static void mark_optional(json_t *checks)
-{
-	json_object_set_new(json_array_get(checks, json_array_size(checks) - 1), "needed", json_false());
-}
-
 static void check_memory(json_t *checks)
 {
 	g_autofree char *detail = NULL;
