@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "files.h"
+#include "kernelspare.h"
 #include "log.h"
 #include "loop.h"
 #include "procfs.h"
@@ -126,6 +127,9 @@ static void look(struct vial_timer *unused, void *data)
 
 	vial_memguard_usage(&used_kb, &current_limit_kb);
 	high_kb = high_mark_kb(current_limit_kb);
+	/* Nobody's kernels go long before somebody's process has to. */
+	if (current_limit_kb > 0 && used_kb + VIAL_SPARE_ROOM_KB > high_kb)
+		vial_spare_give_up();
 	if (current_limit_kb > 0 && used_kb >= high_kb) {
 		if (!is_settling(used_kb))
 			kill_largest(used_kb);
@@ -143,8 +147,26 @@ static void look(struct vial_timer *unused, void *data)
 	vial_timer_set(&timer, interval_ms, look, NULL);
 }
 
+/* A sandbox may have less memory than its template was baked with. Its spares go, and have the time that a victim has. */
+static void make_room(void)
+{
+	uint64_t used_kb, current_limit_kb;
+	pid_t pid;
+
+	vial_memguard_usage(&used_kb, &current_limit_kb);
+	if (current_limit_kb == 0 || used_kb + VIAL_SPARE_ROOM_KB <= high_mark_kb(current_limit_kb))
+		return;
+	pid = vial_spare_give_up();
+	if (pid <= 0)
+		return;
+	victim = pid;
+	killed_at_ms = vial_loop_now_ms();
+	used_at_kill_kb = used_kb;
+}
+
 void vial_memguard_set_limit(uint64_t new_limit_kb)
 {
 	limit_kb = new_limit_kb;
+	make_room();
 	vial_timer_set(&timer, MIN_INTERVAL_MS, look, NULL);
 }

@@ -24,7 +24,7 @@ WARM_FRAME = "__import__('pandas').DataFrame({'a': [1.5], 'b': ['x']})"
 INLINE_BACKEND = "module://matplotlib_inline.backend_inline"
 
 
-def main(is_warm=False):
+def main(is_warm=False, is_light=False):
     for fd in (channel.REQUESTS_FD, channel.MESSAGES_FD, channel.CONTROL_FD):
         os.set_inheritable(fd, False)
     interrupts.install()
@@ -34,7 +34,9 @@ def main(is_warm=False):
     kernel = Kernel()
     service.start()
     if is_warm:
-        kernel.warm()
+        kernel.warm(PRELOAD)
+    elif is_light:
+        kernel.warm(())
     channel.send({"type": "ready", "pid": os.getpid()})
     kernel.serve()
 
@@ -167,9 +169,9 @@ class Kernel:
         finally:
             os._exit(status)
 
-    def warm(self):
+    def warm(self, modules):
         """Pays for imports, caches and first calls now. Nothing of it is visible to the user afterwards."""
-        loaded = [name for name in PRELOAD if _import(name)]
+        loaded = [name for name in modules if _import(name)]
         cells = list(WARM_CELLS)
         if "matplotlib.pyplot" in loaded:
             cells.append(WARM_FIGURE)
