@@ -53,12 +53,12 @@ def _prepare_environment():
 class Kernel:
     def __init__(self):
         self.shell = shells.make()
-        self._requests = os.fdopen(channel.REQUESTS_FD, "rb")
+        self._requests = channel.Reader(channel.REQUESTS_FD)
 
     def serve(self):
         while True:
             self._wait()
-            request = channel.receive(self._requests)
+            request = self._requests.receive()
             if request is None:
                 os._exit(0)
             if request.get("type") == "run":
@@ -69,7 +69,7 @@ class Kernel:
 
     def _wait(self):
         """Tasks that a cell has left behind go on while we wait for the next one."""
-        if not self.shell.has_pending_tasks():
+        if self._requests.has_bytes() or not self.shell.has_pending_tasks():
             return
         loop = self.shell.loop
         arrived = asyncio.Event()
@@ -103,7 +103,8 @@ class Kernel:
             try:
                 result = shell.run_cell(request["code"], store_history=True)
                 exit_error = _exit_of(result)
-                display.flush_main_result()
+                # Nothing but `done` comes after it in a run that ends well.
+                display.flush_main_result(is_followed=exit_error is None and shell.error is None)
             finally:
                 interrupts.stop()
         except SystemExit as error:
