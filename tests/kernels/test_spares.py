@@ -65,7 +65,10 @@ def test_a_kernel_that_exits_again_and_again_is_always_replaced(fresh, language)
 def test_a_killed_spare_is_not_missed(fresh, language):
     box = fresh()
     box.run(SET[language], language)
+    pid = lambda: next(one["pid"] for one in box.contexts() if one["id"] == f"default-{language}")
+    before = pid()
     box.run(KILL[language], "bash")
+    wait_until(lambda: pid() not in (0, before))
     execution = box.run(HAS[language], language)
     assert text(execution) == "false" and execution["kernel_restarted"]
     context = box.create(language)
