@@ -14,6 +14,7 @@
 #include "ctxresume.h"
 #include "ctxrun.h"
 #include "env.h"
+#include "kernelspare.h"
 #include "log.h"
 #include "procfs.h"
 
@@ -221,6 +222,8 @@ static void on_ready(struct vial_ctx *ctx)
 	ctx->failures = 0;
 	ctx->problem[0] = '\0';
 	tell_waiters(ctx, true, NULL);
+	if (ctx->owes_reseed)
+		vial_ctx_reseed_first(ctx); /* before somebody waits for it */
 	vial_ctx_next(ctx);
 }
 
@@ -399,39 +402,53 @@ static const struct vial_kernel_handlers kernel_handlers = {
 	.on_exit = on_kernel_exit,
 };
 
-/* "NAME=value" strings as an object. */
-static json_t *environment_object(char **env)
+/* One that waits for somebody like us: it is ready. All that were started for one template would draw the same numbers. */
+static bool take_spare(struct vial_ctx *ctx)
 {
-	json_t *object = json_object();
+	json_t *environment = NULL;
 
-	for (; *env; env++) {
-		const char *value = strchr(*env, '=');
-		json_t *text = value ? json_string(value + 1) : NULL;
+	ctx->kernel = vial_spare_take(ctx->language, &ctx->user, ctx->cwd, &kernel_handlers, ctx, &environment);
+	if (!ctx->kernel)
+		return false;
+	json_decref(ctx->environment);
+	ctx->environment = environment;
+	ctx->is_untouched = true;
+	ctx->owes_reseed = true;
+	ctx->is_warm = false;
+	on_started(ctx);
+	on_ready(ctx);
+	return true;
+}
 
-		if (text)
-			json_object_setn_new(object, *env, (size_t)(value - *env), text);
-	}
-	return object;
+static int spawn_kernel(struct vial_ctx *ctx)
+{
+	struct vial_kernel_options options = { .language = ctx->language, .user = &ctx->user, .cwd = ctx->cwd };
+	char **env;
+	int result = vial_env_build(&ctx->user, NULL, false, &env);
+
+	if (result < 0)
+		return result;
+	json_decref(ctx->environment);
+	ctx->environment = vial_env_object(env);
+	options.env = (const char *const *)env;
+	options.warmth = ctx->is_warm ? VIAL_WARM : VIAL_COLD;
+	result = vial_kernel_start(&options, &kernel_handlers, ctx, &ctx->kernel);
+	vial_env_free(env);
+	return result;
 }
 
 static void start_kernel(struct vial_ctx *ctx)
 {
-	struct vial_kernel_options options = { .language = ctx->language, .user = &ctx->user, .cwd = ctx->cwd, .is_warm = ctx->is_warm };
-	char **env = NULL;
-	int result = vial_env_build(&ctx->user, NULL, false, &env);
+	int result;
 
 	ctx->state = VIAL_CTX_STARTING;
 	ctx->is_started = false;
 	ctx->is_touching = false;
 	ctx->is_untouched = ctx->is_warm;
 	ctx->owes_reseed = false;
-	if (result == 0) {
-		json_decref(ctx->environment);
-		ctx->environment = environment_object(env);
-		options.env = (const char *const *)env;
-		result = vial_kernel_start(&options, &kernel_handlers, ctx, &ctx->kernel);
-	}
-	vial_env_free(env);
+	if (take_spare(ctx))
+		return;
+	result = spawn_kernel(ctx);
 	/* A kernel that is started again is wanted soon, not hot. */
 	ctx->is_warm = false;
 	vial_timer_set(&ctx->limit, START_MS, on_too_long, ctx);
@@ -451,7 +468,7 @@ json_t *vial_ctx_environment_changes(struct vial_ctx *ctx)
 
 	if (vial_env_build(&ctx->user, NULL, false, &env) < 0)
 		return NULL;
-	wanted = environment_object(env);
+	wanted = vial_env_object(env);
 	vial_env_free(env);
 	if (json_equal(wanted, ctx->environment)) {
 		json_decref(wanted);

@@ -307,7 +307,7 @@ static void search(struct answer *answer, const char *path, int depth)
 		if (is_skipped(entry->d_name))
 			continue;
 		if (snprintf(child, sizeof(child), "%s/%s", path, entry->d_name) >= (int)sizeof(child) || answer->left-- == 0 ||
-		    vial_loop_now_ms() > answer->end_ms)
+		    vial_loop_clock_ms() > answer->end_ms)
 			answer->is_cut = true;
 		else if (entry->d_type == DT_DIR)
 			search(answer, child, depth + 1);
@@ -345,7 +345,7 @@ static void report_changes(struct answer *answer, uint64_t since)
 /* The queue has not told everything: a search finds all that is younger than the run, if it gets to its end. */
 static void find_rest(struct answer *answer)
 {
-	struct answer found = { .list = json_array(), .left = MAX_SEARCHED, .end_ms = vial_loop_now_ms() + SEARCH_MS };
+	struct answer found = { .list = json_array(), .left = MAX_SEARCHED, .end_ms = vial_loop_clock_ms() + SEARCH_MS };
 
 	search(&found, VIAL_WORKSPACE, 0);
 	answer->is_cut = found.is_cut;

@@ -9,6 +9,7 @@
 #include "ctxfiles.h"
 #include "ctxrun.h"
 #include "fspath.h"
+#include "kernelspare.h"
 #include "ops.h"
 
 #define MAX_WARM 8
@@ -192,6 +193,9 @@ void vial_op_ctx_run(struct vial_stream *stream, json_t *request)
 
 struct warming {
 	struct vial_stream *stream;
+	const struct vial_language *languages[MAX_WARM];
+	size_t language_count;
+	bool is_touch, has_spares;
 	unsigned unfinished;
 	char problem[600];
 };
@@ -233,45 +237,63 @@ static void on_warm_drop(struct vial_stream *stream)
 
 static const struct vial_stream_handlers warm_handlers = { .on_cancel = on_warm_cancel, .on_drop = on_warm_drop };
 
-void vial_op_warm(struct vial_stream *stream, json_t *request)
+static void on_spare(void *data)
 {
-	json_t *names = json_object_get(request, "languages"), *name;
-	const struct vial_language *languages[MAX_WARM];
-	struct warming *warming;
-	size_t count = json_array_size(names), i;
-	bool is_touch = false;
+	finish_warming(data);
+}
 
-	if (!vial_request_bool(stream, request, "touch", &is_touch))
-		return;
-	if (!json_is_array(names) || count > MAX_WARM) {
-		vial_stream_close_error(stream, VIAL_INVALID, "\"languages\" must be a list of at most %d languages", MAX_WARM);
-		return;
-	}
-	json_array_foreach (names, i, name) {
-		languages[i] = json_is_string(name) ? find_language(stream, json_string_value(name)) : NULL;
-		if (!json_is_string(name))
-			vial_stream_close_error(stream, VIAL_INVALID, "every language must be a string");
-		if (!languages[i])
-			return;
-	}
-	warming = calloc(1, sizeof(*warming));
-	if (!warming) {
-		vial_stream_close_error(stream, VIAL_INTERNAL, "out of memory");
-		return;
-	}
-	*warming = (struct warming){ .stream = stream, .unfinished = (unsigned)count + 1 };
-	vial_stream_set_handlers(stream, &warm_handlers, warming);
-	json_decref(vial_changes_end(vial_changes_begin(), NULL));
-	for (i = 0; i < count; i++) {
+/* The default contexts and the spares. A spare that does not come is no reason to fail. */
+static void warm_all(struct warming *warming)
+{
+	for (size_t i = 0; i < warming->language_count; i++) {
 		const char *problem = NULL;
-		struct vial_ctx *ctx = vial_ctx_default(languages[i], true, &problem);
+		struct vial_ctx *ctx = vial_ctx_default(warming->languages[i], true, &problem);
 
-		if (ctx && is_touch)
+		if (ctx && warming->is_touch)
 			vial_ctx_touch(ctx);
 		if (ctx)
 			vial_ctx_wait(ctx, true, on_warm, warming);
 		else
 			on_warm(NULL, problem, warming);
+		warming->unfinished++;
+		if (warming->is_touch)
+			vial_spare_touch(warming->languages[i], on_spare, warming);
+		else if (warming->has_spares)
+			vial_spare_prepare(warming->languages[i], on_spare, warming);
+		else
+			on_spare(warming);
 	}
 	finish_warming(warming);
+}
+
+void vial_op_warm(struct vial_stream *stream, json_t *request)
+{
+	json_t *names = json_object_get(request, "languages"), *name;
+	struct warming *warming, read = { .stream = stream };
+	size_t i;
+
+	if (!vial_request_bool(stream, request, "touch", &read.is_touch) || !vial_request_bool(stream, request, "spares", &read.has_spares))
+		return;
+	if (!json_is_array(names) || json_array_size(names) > MAX_WARM) {
+		vial_stream_close_error(stream, VIAL_INVALID, "\"languages\" must be a list of at most %d languages", MAX_WARM);
+		return;
+	}
+	json_array_foreach (names, i, name) {
+		read.languages[i] = json_is_string(name) ? find_language(stream, json_string_value(name)) : NULL;
+		if (!json_is_string(name))
+			vial_stream_close_error(stream, VIAL_INVALID, "every language must be a string");
+		if (!read.languages[i])
+			return;
+	}
+	read.language_count = json_array_size(names);
+	read.unfinished = (unsigned)read.language_count + 1;
+	warming = malloc(sizeof(*warming));
+	if (!warming) {
+		vial_stream_close_error(stream, VIAL_INTERNAL, "out of memory");
+		return;
+	}
+	*warming = read;
+	vial_stream_set_handlers(stream, &warm_handlers, warming);
+	json_decref(vial_changes_end(vial_changes_begin(), NULL));
+	warm_all(warming);
 }

@@ -166,3 +166,17 @@ void vial_env_free(char **env)
 		free(*entry);
 	free(env);
 }
+
+json_t *vial_env_object(char **env)
+{
+	json_t *object = json_object();
+
+	for (; *env; env++) {
+		const char *value = strchr(*env, '=');
+		json_t *text = value ? json_string(value + 1) : NULL;
+
+		if (text)
+			json_object_setn_new(object, *env, (size_t)(value - *env), text);
+	}
+	return object;
+}

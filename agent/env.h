@@ -24,3 +24,5 @@ int vial_env_set_sandbox(json_t *hello);
  */
 int vial_env_build(const struct vial_user *user, json_t *extra, bool is_tty, char ***out_env);
 void vial_env_free(char **env);
+/* The same as an object of strings; what is no UTF-8 is left out. */
+json_t *vial_env_object(char **env);

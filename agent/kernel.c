@@ -434,10 +434,10 @@ static int spawn(struct vial_kernel *kernel, const struct vial_kernel_options *o
 		.fd_count = kernel->language->has_module ? 7 : 6,
 	};
 
-	for (const char *const *argument = kernel->language->argv; *argument; argument++) {
-		if (options->is_warm || strcmp(*argument, VIAL_KERNEL_WARM) != 0)
-			argv[count++] = *argument;
-	}
+	for (const char *const *argument = kernel->language->argv; *argument; argument++)
+		argv[count++] = *argument;
+	if (options->warmth != VIAL_COLD) /* NULL for bash */
+		argv[count++] = options->warmth == VIAL_WARM ? kernel->language->warm : kernel->language->light;
 	argv[count] = NULL;
 	return vial_spawn(&request, &child_handlers, kernel, &kernel->child);
 }
@@ -481,6 +481,12 @@ int vial_kernel_start(const struct vial_kernel_options *options, const struct vi
 	watch_all(kernel);
 	*out_kernel = kernel;
 	return 0;
+}
+
+void vial_kernel_hand_over(struct vial_kernel *kernel, const struct vial_kernel_handlers *handlers, void *data)
+{
+	kernel->handlers = handlers;
+	kernel->data = data;
 }
 
 /* --- requests --- */

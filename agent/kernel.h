@@ -49,12 +49,15 @@ struct vial_kernel_options {
 	const struct vial_user *user;
 	const char *cwd;
 	const char *const *env;
-	bool is_warm;
+	enum vial_warmth warmth;
 };
 
 /* 0 or -errno; then nothing is called. */
 int vial_kernel_start(const struct vial_kernel_options *options, const struct vial_kernel_handlers *handlers, void *data,
                       struct vial_kernel **out_kernel);
+
+/* Whatever it says from now on it says to somebody else. */
+void vial_kernel_hand_over(struct vial_kernel *kernel, const struct vial_kernel_handlers *handlers, void *data);
 
 struct vial_kernel_request {
 	const char *execution_id; /* letters, digits, - and _ only */

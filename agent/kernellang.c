@@ -7,21 +7,29 @@
 
 #define KERNELS "/opt/vial/kernels/"
 
-static const char *const python_argv[] = { "/usr/bin/python3", KERNELS "python/run.py", VIAL_KERNEL_WARM, NULL };
+static const char *const python_argv[] = { "/usr/bin/python3", KERNELS "python/run.py", NULL };
 /* The first flag: an interrupted callback leaves Node's bookkeeping unbalanced, which is fatal otherwise. The second: we use one of
  * vm's experimental constants, and the user has nothing to do with it. */
-static const char *const javascript_argv[] = { "/usr/bin/node",
-	                                       "--no-force-async-hooks-checks",
-	                                       "--disable-warning=ExperimentalWarning",
-	                                       KERNELS "javascript/main.js",
-	                                       VIAL_KERNEL_WARM,
-	                                       NULL };
+static const char *const javascript_argv[] = { "/usr/bin/node", "--no-force-async-hooks-checks", "--disable-warning=ExperimentalWarning",
+	                                       KERNELS "javascript/main.js", NULL };
 static const char *const bash_argv[] = { "/bin/bash", KERNELS "bash/run.sh", NULL };
 
 static const struct vial_language languages[] = {
-	{ .name = "python", .kernel = "python", .argv = python_argv, .has_control = true },
-	{ .name = "javascript", .kernel = "javascript", .argv = javascript_argv, .has_control = true, .has_module = true },
-	{ .name = "typescript", .kernel = "javascript", .argv = javascript_argv, .has_control = true, .has_module = true },
+	{ .name = "python", .kernel = "python", .argv = python_argv, .light = "--light", .warm = "--warm", .has_control = true },
+	{ .name = "javascript",
+	  .kernel = "javascript",
+	  .argv = javascript_argv,
+	  .light = "--warm",
+	  .warm = "--warm",
+	  .has_control = true,
+	  .has_module = true },
+	{ .name = "typescript",
+	  .kernel = "javascript",
+	  .argv = javascript_argv,
+	  .light = "--warm",
+	  .warm = "--warm",
+	  .has_control = true,
+	  .has_module = true },
 	{ .name = "bash", .kernel = "bash", .argv = bash_argv, .is_reseeded_by_signal = true },
 };
 

@@ -11,11 +11,13 @@
 #define MAX_EVENTS 64
 /* The longest sleep; only a bound, nothing depends on waking up. */
 #define MAX_WAIT_MS 60000
+#define PRECISE_MS 100
 
 static int epoll_fd = -1;
 static bool is_stopped;
 static volatile sig_atomic_t has_child_news;
 static struct vial_timer *first_timer;
+static int64_t turn_ms; /* 0: no turn has begun */
 /* The batch being dispatched, so that a watch removed by one callback is not called for an event already fetched. */
 static struct epoll_event batch[MAX_EVENTS];
 static int batch_count, batch_next;
@@ -42,6 +44,11 @@ int vial_loop_init(void)
 }
 
 int64_t vial_loop_now_ms(void)
+{
+	return turn_ms > 0 ? turn_ms : vial_loop_clock_ms();
+}
+
+int64_t vial_loop_clock_ms(void)
 {
 	struct timespec now;
 
@@ -134,6 +141,9 @@ static int wait_ms(void)
 	if (!first_timer)
 		return MAX_WAIT_MS;
 	left_ms = first_timer->deadline_ms - vial_loop_now_ms();
+	/* What this turn has taken matters to a timer that is near. */
+	if (left_ms < PRECISE_MS)
+		left_ms = first_timer->deadline_ms - vial_loop_clock_ms();
 	if (left_ms < 0)
 		return 0;
 	return left_ms > MAX_WAIT_MS ? MAX_WAIT_MS : (int)left_ms;
@@ -150,6 +160,7 @@ void vial_loop_run(bool (*before_wait)(void), void (*on_child)(void))
 		int count = epoll_pwait(epoll_fd, batch, MAX_EVENTS, timeout_ms, &open_mask);
 
 		batch_count = count < 0 ? 0 : count;
+		turn_ms = vial_loop_clock_ms();
 		for (batch_next = 0; batch_next < batch_count;) {
 			struct epoll_event *event = &batch[batch_next++];
 			struct vial_watch *watch = event->data.ptr;

@@ -22,6 +22,7 @@
 #include <unistd.h>
 
 #include "calm.h"
+#include "kernelspare.h"
 #include "log.h"
 #include "loop.h"
 #include "procfs.h"
@@ -205,6 +206,9 @@ static void look(struct vial_timer *unused, void *data)
 	usage = measure();
 	high_kb = high_mark_kb(usage.limit_kb);
 	is_slow = !is_restless(usage.used_kb) && is_calm && !is_crowded && usage.used_kb < high_kb;
+	/* Nobody's kernels go long before somebody's process has to. */
+	if (usage.limit_kb > 0 && usage.used_kb + VIAL_SPARE_ROOM_KB > high_kb)
+		vial_spare_give_up();
 	if (usage.limit_kb > 0 && usage.used_kb >= high_kb) {
 		if (!is_settling(usage.used_kb))
 			kill_largest(usage.used_kb);
@@ -218,9 +222,27 @@ static void look(struct vial_timer *unused, void *data)
 	vial_timer_set(&timer, interval_ms, look, NULL);
 }
 
+/* A sandbox may have less memory than its template was baked with. Its spares go, and have the time that a victim has. */
+static void make_room(void)
+{
+	uint64_t used_kb, current_limit_kb;
+	pid_t pid;
+
+	vial_memguard_usage(&used_kb, &current_limit_kb);
+	if (current_limit_kb == 0 || used_kb + VIAL_SPARE_ROOM_KB <= high_mark_kb(current_limit_kb))
+		return;
+	pid = vial_spare_give_up();
+	if (pid <= 0)
+		return;
+	victim = pid;
+	killed_at_ms = vial_loop_now_ms();
+	used_at_kill_kb = used_kb;
+}
+
 void vial_memguard_set_limit(uint64_t new_limit_kb)
 {
 	limit_kb = new_limit_kb;
+	make_room();
 	if (!vial_calm_is_untouched())
 		vial_timer_set(&timer, MIN_INTERVAL_MS, look, NULL);
 }

@@ -632,9 +632,10 @@ static int make_pipe(int *out_read, int *out_write)
 	return 0;
 }
 
+/* A pipe that is new has no other flags. */
 static int set_nonblocking(int fd)
 {
-	return fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK) < 0 ? -errno : 0;
+	return fcntl(fd, F_SETFL, O_NONBLOCK) < 0 ? -errno : 0;
 }
 
 /*

@@ -78,7 +78,7 @@ void vial_procfs_for_each(bool (*fn)(const struct vial_process *process, void *d
 {
 	int fd = openat(proc_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	DIR *directory = fd < 0 ? NULL : fdopendir(fd);
-	int64_t end_ms = vial_loop_now_ms() + SCAN_BUDGET_MS;
+	int64_t end_ms = vial_loop_clock_ms() + SCAN_BUDGET_MS;
 	struct dirent *entry;
 
 	if (!directory) {
@@ -91,7 +91,7 @@ void vial_procfs_for_each(bool (*fn)(const struct vial_process *process, void *d
 
 		if (!isdigit((unsigned char)*entry->d_name) || vial_procfs_read(atoi(entry->d_name), &process) < 0)
 			continue;
-		if (!fn(&process, data) || vial_loop_now_ms() > end_ms)
+		if (!fn(&process, data) || vial_loop_clock_ms() > end_ms)
 			break;
 	}
 	closedir(directory);

@@ -152,7 +152,7 @@ static void look_at(pid_t pid, const uid_t *uid)
 /* The order of a sample: every eighth, then those between them. */
 static void take_census(const uid_t *uid)
 {
-	int64_t end_ms = vial_loop_now_ms() + BUDGET_MS;
+	int64_t end_ms = vial_loop_clock_ms() + BUDGET_MS;
 	unsigned newest = 0;
 
 	list_pids();
@@ -162,7 +162,7 @@ static void take_census(const uid_t *uid)
 	for (unsigned start = 0; start < 8 && census.is_complete; start++) {
 		for (unsigned i = start; i < census.listed && census.is_complete; i += 8) {
 			look_at(census.pids[i], uid);
-			census.is_complete = ++census.sampled < MIN_SAMPLE || vial_loop_now_ms() < end_ms || census.sampled == census.listed;
+			census.is_complete = ++census.sampled < MIN_SAMPLE || vial_loop_clock_ms() < end_ms || census.sampled == census.listed;
 		}
 	}
 	for (unsigned i = 0; i < census.listed; i++)

@@ -78,6 +78,9 @@ static void attach_source(VialServer *server)
 	source->mhd_tag = g_source_add_unix_fd(&source->source, epoll_fd, G_IO_IN);
 	source->watch_tag = g_source_add_unix_fd(&source->source, server->watch_fd, G_IO_IN);
 	g_source_set_name(&source->source, "http");
+	/* Else GLib takes its descriptors out of the poll for every dispatch, and each of the two changes wakes the loop for one turn more. Nothing
+	 * that we dispatch runs the loop. */
+	g_source_set_can_recurse(&source->source, TRUE);
 	g_source_attach(&source->source, NULL);
 	server->source = &source->source;
 }

@@ -171,7 +171,8 @@ static void on_booted(VialInstance *instance, const GError *error, gpointer data
 		return leave(bake, "viald stops");
 	vial_instance_set_events(instance, &events, bake);
 	say(bake, "booted, warming the kernels");
-	vial_channel_call(vial_instance_channel(instance), json_pack("{s:s, s:[s, s, s]}", "op", "warm", "languages", "python", "javascript", "bash"),
+	vial_channel_call(vial_instance_channel(instance),
+	                  json_pack("{s:s, s:b, s:[s, s, s]}", "op", "warm", "spares", 1, "languages", "python", "javascript", "bash"),
 	                  vial_time_scaled_ms(WARM_TIMEOUT_MS), on_warm, bake);
 }
 

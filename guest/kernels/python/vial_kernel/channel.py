@@ -17,11 +17,14 @@ CONTROL_FD = 5
 
 # The agent refuses longer ones; results are cut down long before (display.py).
 MAX_MESSAGE_BYTES = 24 * 1024 * 1024
+MAX_LENGTH_BYTES = 16
+READ_BYTES = 64 * 1024
 MAX_DEPTH = 24
 MAX_INTEGER = 2**63 - 1
 
 _encode = json.JSONEncoder(ensure_ascii=False, allow_nan=False, check_circular=False, separators=(",", ":")).encode
 _lock = _thread.allocate_lock()
+_held = b""
 
 
 def plain(value, depth=0):
@@ -61,22 +64,43 @@ def plain_text(text):
     return text.replace("\0", "\ufffd") if "\0" in text else text
 
 
-def receive(reader):
-    """The next message of a buffered reader, or None when the agent has gone."""
-    line = reader.readline(16)
-    if not line.endswith(b"\n"):
-        return None
-    length = int(line)
-    body = reader.read(length)
-    if len(body) < length:
-        return None
-    return json.loads(body)
+class Reader:
+    """The messages of a pipe. No buffered file: each use of its lock asks for the time, which is a system call in a guest."""
+
+    def __init__(self, fd):
+        self._fd = fd
+        self._bytes = bytearray()
+
+    def has_bytes(self):
+        return bool(self._bytes)
+
+    def receive(self):
+        """The next message, or None when the agent has gone."""
+        while (end := self._bytes.find(b"\n", 0, MAX_LENGTH_BYTES)) < 0:
+            if len(self._bytes) >= MAX_LENGTH_BYTES or not self._read():
+                return None
+        start, end = end + 1, end + 1 + int(self._bytes[:end])
+        while len(self._bytes) < end:
+            if not self._read():
+                return None
+        body = bytes(self._bytes[start:end])
+        del self._bytes[:end]
+        return json.loads(body)
+
+    def _read(self):
+        some = os.read(self._fd, READ_BYTES)
+        self._bytes += some
+        return bool(some)
 
 
-def send(message):
-    """Writes a dict whose values are already plain()."""
+def send(message, is_followed=False):
+    """Writes a dict whose values are already plain(); with the next one when that follows at once, so that the agent wakes once."""
+    global _held
     body = _encode(message).encode("utf-8", "replace")
-    frame = memoryview(b"%d\n%b" % (len(body), body))
     with interrupts.held(), _lock:
+        _held += b"%d\n%b" % (len(body), body)
+        if is_followed:
+            return
+        frame, _held = memoryview(_held), b""
         while frame:
             frame = frame[os.write(MESSAGES_FD, frame) :]

@@ -24,7 +24,7 @@ WARM_FRAME = "__import__('pandas').DataFrame({'a': [1.5], 'b': ['x']})"
 INLINE_BACKEND = "module://matplotlib_inline.backend_inline"
 
 
-def main(is_warm=False):
+def main(is_warm=False, is_light=False):
     for fd in (channel.REQUESTS_FD, channel.MESSAGES_FD, channel.CONTROL_FD):
         os.set_inheritable(fd, False)
     interrupts.install()
@@ -34,7 +34,9 @@ def main(is_warm=False):
     kernel = Kernel()
     service.start()
     if is_warm:
-        kernel.warm()
+        kernel.warm(PRELOAD)
+    elif is_light:
+        kernel.warm(())
     channel.send({"type": "ready", "pid": os.getpid()})
     kernel.serve()
 
@@ -51,12 +53,12 @@ def _prepare_environment():
 class Kernel:
     def __init__(self):
         self.shell = shells.make()
-        self._requests = os.fdopen(channel.REQUESTS_FD, "rb")
+        self._requests = channel.Reader(channel.REQUESTS_FD)
 
     def serve(self):
         while True:
             self._wait()
-            request = channel.receive(self._requests)
+            request = self._requests.receive()
             if request is None:
                 os._exit(0)
             if request.get("type") == "run":
@@ -67,7 +69,7 @@ class Kernel:
 
     def _wait(self):
         """Tasks that a cell has left behind go on while we wait for the next one."""
-        if not self.shell.has_pending_tasks():
+        if self._requests.has_bytes() or not self.shell.has_pending_tasks():
             return
         loop = self.shell.loop
         arrived = asyncio.Event()
@@ -101,7 +103,8 @@ class Kernel:
             try:
                 result = shell.run_cell(request["code"], store_history=True)
                 exit_error = _exit_of(result)
-                display.flush_main_result()
+                # Nothing but `done` comes after it in a run that ends well.
+                display.flush_main_result(is_followed=exit_error is None and shell.error is None)
             finally:
                 interrupts.stop()
         except SystemExit as error:
@@ -167,9 +170,9 @@ class Kernel:
         finally:
             os._exit(status)
 
-    def warm(self):
+    def warm(self, modules):
         """Pays for imports, caches and first calls now. Nothing of it is visible to the user afterwards."""
-        loaded = [name for name in PRELOAD if _import(name)]
+        loaded = [name for name in modules if _import(name)]
         cells = list(WARM_CELLS)
         if "matplotlib.pyplot" in loaded:
             cells.append(WARM_FIGURE)

@@ -33,16 +33,20 @@ def _after_fork_in_child():
 
 
 def _run():
-    reader = os.fdopen(channel.CONTROL_FD, "rb", buffering=0)
+    reader = channel.Reader(channel.CONTROL_FD)
     poller = select.poll()
-    poller.register(reader, select.POLLIN)
+    poller.register(channel.CONTROL_FD, select.POLLIN)
     poller.register(_wake_fd, select.POLLIN)
     is_armed = False
     while True:
         try:
             ready = [fd for fd, _ in poller.poll(FLUSH_AFTER_MS if is_armed else None)]
-            if channel.CONTROL_FD in ready and not _control(reader):
-                return
+            if channel.CONTROL_FD in ready:
+                is_open = _control(reader)
+                while is_open and reader.has_bytes():
+                    is_open = _control(reader)
+                if not is_open:
+                    return
             if _wake_fd in ready:
                 os.eventfd_read(_wake_fd)
                 is_armed = True
@@ -57,7 +61,7 @@ def _run():
 
 
 def _control(reader):
-    message = channel.receive(reader)
+    message = reader.receive()
     if message is None:
         return False
     if message.get("type") == "reseed":

@@ -138,6 +138,10 @@ class Shell(InteractiveShell):
     # Top-level await
 
     def should_run_async(self, raw_cell, **kwargs):
+        # IPython compiles the cell to find out.
+        text = kwargs.get("transformed_cell") or raw_cell
+        if "await" not in text and "async" not in text:
+            return False
         try:
             return super().should_run_async(raw_cell, **kwargs)
         except Exception:

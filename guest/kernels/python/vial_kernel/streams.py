@@ -79,13 +79,31 @@ class _Pipe(io.RawIOBase):
         return os.write(self._fd, data)
 
 
+class _Buffer(io.BufferedWriter):
+    """Knows whether it was written to: flushing takes a lock, and a lock asks for the time, which is a system call in a guest."""
+
+    is_clean = True
+
+    def write(self, data):
+        self.is_clean = False
+        return super().write(data)
+
+    def flush(self):
+        # Before, not after: what another thread writes meanwhile is not ours to call clean.
+        self.is_clean = True
+        try:
+            super().flush()
+        except BaseException:
+            self.is_clean = False
+            raise
+
+
 class Stream(io.TextIOWrapper):
     """What user code prints to."""
 
     def __init__(self, fd, name):
-        super().__init__(
-            io.BufferedWriter(_Pipe(fd), BUFFER_BYTES), encoding="utf-8", errors="backslashreplace", newline="\n"
-        )
+        super().__init__(_Buffer(_Pipe(fd), BUFFER_BYTES), encoding="utf-8", errors="backslashreplace", newline="\n")
+        self._is_clean = True
         self._name = name
         self._other = None
         self._window_end = 0.0
@@ -100,6 +118,7 @@ class Stream(io.TextIOWrapper):
     def write(self, text, _write=io.TextIOWrapper.write, _now=time.monotonic):
         if self._other._is_dirty:
             self._other.flush()
+        self._is_clean = False
         count = _write(self, text)
         if self._is_dirty and self._lines > LINES_PER_WINDOW and _now() < self._window_end:
             return count
@@ -127,8 +146,15 @@ class Stream(io.TextIOWrapper):
             self.write(line)
 
     def flush(self):
+        if self._is_clean and self.buffer.is_clean:
+            return
         self._is_dirty = False
-        super().flush()
+        self._is_clean = True
+        try:
+            super().flush()
+        except BaseException:
+            self._is_clean = False
+            raise
 
     def flush_if_dirty(self):
         """For the service thread."""
@@ -165,10 +191,10 @@ def flush():
     stderr.flush()
 
 
-def send(message):
+def send(message, is_followed=False):
     """A message in its place between the prints before and after it."""
     global _last_fd
     flush()
     # No waiting: before the agent looks at a message it takes what is in the other two pipes.
     _last_fd = channel.MESSAGES_FD
-    channel.send(message)
+    channel.send(message, is_followed)
