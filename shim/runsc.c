@@ -142,8 +142,7 @@ static int run(struct shim *shim, const char *const *command)
 	arguments[count++] = (char *)"--host-uds=none";
 	/* Raw sockets are the guest's affair (ping): the rules outside see every packet. */
 	arguments[count++] = (char *)"--net-raw";
-	/* A checkpoint holds the guest's connections as they are. Whoever wakes from it where they lead goes on with them; a copy elsewhere is reset.
-	 */
+	/* A checkpoint holds connections as they are: who wakes where they lead goes on with them, a copy elsewhere is reset. */
 	arguments[count++] = (char *)(shim->is_current ? "--allow-connected-on-save" : "--net-disconnect-ok");
 	while (*command && count < MAX_ARGUMENTS - 1)
 		arguments[count++] = (char *)*command++;
@@ -181,19 +180,13 @@ static int run_checkpoint(struct shim *shim, json_t *request)
 {
 	const char *image = json_string_value(json_object_get(request, "image"));
 	bool leave_running = json_is_true(json_object_get(request, "leave_running"));
-	const char *command[] = { "checkpoint", "--compression=none", "--image-path", image, NULL, NULL, NULL, NULL };
-	size_t count = 4;
+	const char *leaving[] = { "checkpoint", "--leave-running", "--compression=none", "--image-path", image, shim->id, NULL };
+	const char *ending[] = { "checkpoint", "--compression=none", "--image-path", image, shim->id, NULL };
 
 	if (!image || (shim->state != SHIM_RUNNING && shim->state != SHIM_PAUSED))
 		return -EINVAL;
 	shim->command.state_when_done = shim->state;
-	if (leave_running)
-		command[count++] = "--leave-running";
-	/* What a guest has once written and then cleared need not be kept: a sixth to a third of a Python that has worked. */
-	if (shim->is_current)
-		command[count++] = "--exclude-committed-zero-pages";
-	command[count] = shim->id;
-	return run(shim, command);
+	return run(shim, leave_running ? leaving : ending);
 }
 
 static int run_simple(struct shim *shim, const char *verb, enum shim_state from, enum shim_state to)
