@@ -296,7 +296,7 @@ class RequestHandler(BaseHTTPRequestHandler):
             case ("GET", "healthz"):
                 self.reply(200, {"status": "ok", "version": "0.1.0"})
             case ("GET", "me"):
-                self.reply(200, {"project": "default", "role": "admin"})
+                self.reply(200, {"project": "default", "role": "admin", "engine": "gvisor", "engine_version": "release-20260905.0"})
             case ("GET", "templates"):
                 self.reply(200, [{"name": "code-interpreter", "aliases": ["base"], "ready": True, "size_bytes": 1 << 30},
                                  {"name": "minimal", "aliases": [], "ready": True, "cpu": 2, "memory_mb": 2048, "size_bytes": 200 << 20}])

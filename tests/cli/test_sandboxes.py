@@ -200,6 +200,9 @@ def test_doctor_reports_viald_and_key(vial):
     report = vial.json("doctor", check=False)
     checks = {c["name"]: c for c in report["checks"]}
     assert checks["viald"]["ok"] and checks["key"]["ok"]
+    engine = [c for c in report["checks"] if c["detail"].startswith("viald uses ")]
+    assert len(engine) == 1, "what the server has, not what it would find now"
+    assert [c["name"] for c in report["checks"]].count(engine[0]["name"]) == 1
     wrong = {c["name"]: c for c in vial.json("doctor", check=False, env={"VIAL_API_KEY": "wrong"})["checks"]}
     assert not wrong["key"]["ok"] and wrong["key"]["detail"]
 
