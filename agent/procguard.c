@@ -45,6 +45,8 @@
 /* So many more within one look, look after look, is a bomb, or looks like one: it is stopped, and judged when it is let go. */
 #define GROWTH 16u
 #define GROWING_LOOKS 2u
+/* How often a crowd may be found larger after it was let go: workers that were stopped while they were being made are made then. */
+#define MAX_RELAPSES 1u
 /* How often the end of the condemned is put off for a command. */
 #define MAX_DELAYS 20u
 /* How long a command counts as starting. */
@@ -82,7 +84,7 @@ static bool is_paused_condemned;
 static unsigned delays;
 /* The one that was stopped last, and how many there were when it was let go. */
 static pid_t last_paused;
-static unsigned released_tasks, watch_looks;
+static unsigned released_tasks, watch_looks, relapses;
 /* At the last look, and how often in a row there were many more. */
 static unsigned last_tasks, growing_looks;
 static pid_t spared;            /* the session that is not to be */
@@ -273,13 +275,13 @@ static bool is_near_limit(void)
 
 static void on_paused(struct vial_timer *timer, void *data);
 
-/* A crowd of workers is as large as it is; a bomb that is let go grows at once, and is caught while we can still move. */
+/* A crowd of workers is as large as it is, or is soon; a bomb that is let go grows at once, each time, and is caught while we can still move. */
 static void on_released(struct vial_timer *timer, void *data)
 {
 	unsigned tasks = task_count();
 
 	if (tasks >= released_tasks + released_tasks / 4 + GROWTH) {
-		stop_session(&(struct session){ .id = last_paused, .tasks = tasks }, true);
+		stop_session(&(struct session){ .id = last_paused, .tasks = tasks }, ++relapses > MAX_RELAPSES);
 		return;
 	}
 	/* While it is set nobody is paused again. */
@@ -343,6 +345,7 @@ static void pause_crowd(void)
 		return;
 	if (largest->id <= 1 || estimate(crowd) < MANY_RUNNING)
 		return;
+	relapses = 0;
 	stop_session(largest, false);
 }
 

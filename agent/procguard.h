@@ -4,7 +4,7 @@
  * becomes free, and long before the limit all of the processor: gVisor knows no priorities, and the next command would wait for a minute and die.
  *
  *   crowd ──▶ stopped ──▶ let go ──▶ left alone        a crowd of workers: it stays as large as it is
- *     │          ▲           │ it multiplies at once
+ *     │          ▲           │ it multiplies at once, and again when it is let go for the second time
  *     │          └───────────┴──▶ condemned ──▶ killed
  *     └ at the limit, and forks on or is always running ─▲
  *

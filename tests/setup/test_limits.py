@@ -43,8 +43,19 @@ def test_what_is_ended_may_tidy_up_first(tmp_path):
 
 def test_an_interrupt_is_passed_on(tmp_path):
     path = tmp_path / "f"
-    script = 'trap \'echo interrupted >> "$FILE"; exit 0\' INT; echo started > "$FILE"; sleep 1000 & wait'
-    process = subprocess.Popen([SCRIPTS / "end-silent", "600", path, "sh", "-c", script], env={**os.environ, "FILE": str(path)})
+    # Not a shell: a signal just before its `wait` waits with it.
+    script = f"""
+import signal, sys, time
+def tell(text):
+    with open({str(path)!r}, "a") as out: out.write(text)
+def stop(*unused):
+    tell("interrupted")
+    sys.exit(0)
+signal.signal(signal.SIGINT, stop)
+tell("started")
+while True: time.sleep(1)
+"""
+    process = subprocess.Popen([SCRIPTS / "end-silent", "600", path, sys.executable, "-c", script])
     while not path.exists() or not path.read_text():
         assert process.poll() is None
         time.sleep(0.01)
