@@ -9,11 +9,14 @@
 
 /* Servers give up on a silent client after one to ten minutes. */
 #define PATIENCE_SECONDS 600
+/* Those who sleep must not take the slots of those who want to live: beyond this the one that has slept longest loses its connections. */
+#define MAX_PARKED 256
 
 typedef struct {
 	VialSlots *slots;
 	char *sandbox_id;
 	VialNetSlot *slot;
+	gint64 since_us;
 	guint timer;
 } Parked;
 
@@ -203,6 +206,20 @@ void vial_slots_reopen(VialSlots *slots, const char *host_id)
 		vial_log_warning("net", "a sandbox has lost its network", "host_id", host_id, "error", error->message);
 }
 
+static void drop_oldest(VialSlots *slots)
+{
+	const Parked *oldest = NULL;
+	GHashTableIter iter;
+	gpointer value;
+
+	g_hash_table_iter_init(&iter, slots->parked);
+	while (g_hash_table_iter_next(&iter, NULL, &value))
+		if (!oldest || ((const Parked *)value)->since_us < oldest->since_us)
+			oldest = value;
+	if (oldest)
+		g_hash_table_remove(slots->parked, oldest->sandbox_id);
+}
+
 void vial_slots_park(VialSlots *slots, const char *host_id, const char *sandbox_id)
 {
 	VialNetSlot *slot = vial_slots_find(slots, host_id);
@@ -211,10 +228,13 @@ void vial_slots_park(VialSlots *slots, const char *host_id, const char *sandbox_
 	if (!slot)
 		return;
 	g_hash_table_remove(slots->by_host, host_id);
+	if (g_hash_table_size(slots->parked) >= MAX_PARKED)
+		drop_oldest(slots);
 	parked = g_new0(Parked, 1);
 	parked->slots = slots;
 	parked->sandbox_id = g_strdup(sandbox_id);
 	parked->slot = slot;
+	parked->since_us = g_get_monotonic_time();
 	parked->timer = g_timeout_add_seconds(PATIENCE_SECONDS, on_patience_lost, parked);
 	g_hash_table_replace(slots->parked, parked->sandbox_id, parked);
 }
