@@ -261,7 +261,6 @@ void vial_run_begin(struct vial_run *run)
 		.max_text_bytes = run->max_output_bytes < DEFAULT_OUTPUT_BYTES ? (size_t)run->max_output_bytes : DEFAULT_OUTPUT_BYTES,
 	};
 
-	vial_procguard_make_way(vial_kernel_outer_pid(ctx->kernel));
 	run->started_ms = vial_loop_now_ms();
 	run->is_running = true;
 	run->spill = vial_spill_new(VIAL_SPILL_OUTPUT, run->id, &ctx->user);
@@ -274,6 +273,7 @@ void vial_run_begin(struct vial_run *run)
 		run->kill_reason = "the code could not be handed to the kernel";
 		vial_kernel_kill(ctx->kernel);
 	}
+	vial_procguard_make_way(vial_kernel_outer_pid(ctx->kernel));
 	drop_code(run);
 	json_decref(changes);
 }

@@ -5,6 +5,7 @@
 #include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -167,13 +168,20 @@ static bool drain_owed(struct vial_kernel *kernel)
 	return true;
 }
 
-/* Whatever lies in the pipes now must be handed over before what is read from the message pipe after this. */
+/*
+ * Whatever lies in the pipes now must be handed over before the messages that have been read: it may have been printed before them. Mostly there is
+ * nothing, and one look at both is one system call.
+ */
 static void count_owed(struct vial_kernel *kernel)
 {
+	struct pollfd pipes[2] = { { .fd = kernel->outputs[0].fd, .events = POLLIN }, { .fd = kernel->outputs[1].fd, .events = POLLIN } };
+
+	if (poll(pipes, 2, 0) <= 0)
+		return;
 	for (int i = 0; i < 2; i++) {
 		int pending = 0;
 
-		if (ioctl(kernel->outputs[i].fd, FIONREAD, &pending) == 0 && pending > 0)
+		if ((pipes[i].revents & POLLIN) && ioctl(pipes[i].fd, FIONREAD, &pending) == 0 && pending > 0)
 			kernel->outputs[i].owed = (size_t)pending;
 	}
 }
@@ -277,8 +285,8 @@ static void on_messages(struct vial_watch *watch, uint32_t events, void *data)
 	struct vial_kernel *kernel = data;
 	ssize_t count;
 
-	count_owed(kernel);
 	count = vial_message_read(&kernel->messages, kernel->message_fd);
+	count_owed(kernel);
 	kernel->stalled_looks = 0;
 	if (!kernel->stall.is_set)
 		vial_timer_set(&kernel->stall, STALL_MS, on_stall, kernel);
@@ -352,7 +360,6 @@ static void on_child_exit(struct vial_child *child, const struct vial_exit *how,
 	kernel->is_exited = true;
 	vial_timer_clear(&kernel->closed);
 	vial_watch_remove(&kernel->message_watch);
-	count_owed(kernel);
 	/* Its last words. A process that it has left behind may hold the pipe and write on: no more than a full pipe. */
 	for (size_t got = 0; !kernel->is_broken && got < PIPE_BYTES;) {
 		ssize_t count = vial_message_read(&kernel->messages, kernel->message_fd);
@@ -361,6 +368,7 @@ static void on_child_exit(struct vial_child *child, const struct vial_exit *how,
 			break;
 		got += (size_t)count;
 	}
+	count_owed(kernel);
 	deliver(kernel);
 }
 

@@ -15,6 +15,7 @@
 
 #include "engine/channel_private.h"
 #include "util/json.h"
+#include "util/watch.h"
 
 #define READS_PER_TURN 16 /* so that one talkative sandbox does not starve the others */
 #define MAX_FDS 253       /* the kernel's SCM_MAX_FD */
@@ -89,7 +90,7 @@ static void shut(VialChannel *channel, const char *why, gboolean tell)
 
 	if (channel->fd < 0)
 		return;
-	g_clear_handle_id(&channel->read_watch, g_source_remove);
+	g_clear_handle_id(&channel->read_watch, vial_watch_remove);
 	g_clear_handle_id(&channel->write_watch, g_source_remove);
 	g_clear_handle_id(&channel->violation_source, g_source_remove);
 	close(channel->fd);
@@ -480,9 +481,7 @@ VialChannel *vial_channel_new(int fd, const VialChannelEvents *events, gpointer 
 	g_unix_set_fd_nonblocking(fd, TRUE, NULL);
 	/* Already set by whoever connected, before the other end could write; a pair of sockets in a test has it from here on. */
 	setsockopt(fd, SOL_SOCKET, SO_PASSCRED, &(int){ 1 }, sizeof(int));
-	channel->read_watch = g_unix_fd_add(fd, G_IO_IN | G_IO_HUP | G_IO_ERR, on_readable, channel);
-	/* As in http/server.c: without it every frame costs a turn of the loop more. */
-	g_source_set_can_recurse(g_main_context_find_source_by_id(NULL, channel->read_watch), TRUE);
+	channel->read_watch = vial_watch_add(G_PRIORITY_DEFAULT, fd, G_IO_IN | G_IO_HUP | G_IO_ERR, on_readable, channel, NULL);
 	return channel;
 }
 

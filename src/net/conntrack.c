@@ -2,7 +2,6 @@
 #include "net/conntrack.h"
 
 #include <errno.h>
-#include <glib-unix.h>
 #include <libmnl/libmnl.h>
 #include <linux/netfilter/nfnetlink.h>
 #include <linux/netfilter/nfnetlink_conntrack.h>
@@ -13,6 +12,7 @@
 #include "net/netns.h"
 #include "util/error.h"
 #include "util/fd.h"
+#include "util/watch.h"
 
 #define BUFFER_BYTES 65536
 /* Deletions sent before their answers are read. */
@@ -266,5 +266,5 @@ guint vial_conntrack_watch(int ns_fd, VialConnectionFunc ended, gpointer data, G
 		return 0;
 	watch = g_new0(Watch, 1);
 	*watch = (Watch){ .ended = ended, .data = data, .fd = fd };
-	return g_unix_fd_add_full(G_PRIORITY_LOW, fd, G_IO_IN, on_report, watch, watch_free);
+	return vial_watch_add(G_PRIORITY_LOW, fd, G_IO_IN, on_report, watch, watch_free);
 }

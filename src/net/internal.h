@@ -51,8 +51,8 @@ struct VialNetSlot {
 	VialEvents *events;
 	VialResolver *resolver;
 	VialProxy *proxy;
-	guint log_source;
-	guint conntrack_source;
+	guint log_watch;
+	guint conntrack_watch;
 	VialNetCounters counters;
 	/* change.c */
 	GQueue changes; /* VialNetChange: the one under way, then those that wait */

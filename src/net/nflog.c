@@ -2,7 +2,6 @@
 #include "net/nflog.h"
 
 #include <errno.h>
-#include <glib-unix.h>
 #include <libmnl/libmnl.h>
 #include <linux/netfilter/nfnetlink.h>
 #include <linux/netfilter/nfnetlink_log.h>
@@ -14,6 +13,7 @@
 #include "net/netns.h"
 #include "util/error.h"
 #include "util/fd.h"
+#include "util/watch.h"
 
 #define BUFFER_BYTES 32768
 #define REQUEST_BYTES 256
@@ -174,5 +174,5 @@ guint vial_nflog_watch(int ns_fd, guint16 group, VialLogPacketFunc func, gpointe
 		return 0;
 	watch = g_new0(Watch, 1);
 	*watch = (Watch){ .func = func, .data = data, .fd = vial_fd_steal(&fd) };
-	return g_unix_fd_add_full(G_PRIORITY_LOW, watch->fd, G_IO_IN, on_ready, watch, watch_free);
+	return vial_watch_add(G_PRIORITY_LOW, watch->fd, G_IO_IN, on_ready, watch, watch_free);
 }

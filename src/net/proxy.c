@@ -27,6 +27,7 @@
 #include "util/error.h"
 #include "util/fd.h"
 #include "util/time.h"
+#include "util/watch.h"
 
 #define ACCEPTS_PER_TURN 16
 #define MAX_CONNECTIONS 4096
@@ -42,7 +43,7 @@
 struct VialProxy {
 	VialNetSlot *slot; /* NULL once freed; connections may outlive it for a moment */
 	int fd;
-	guint source;
+	guint watch;
 	GHashTable *connections; /* Connection */
 };
 
@@ -371,7 +372,7 @@ VialProxy *vial_proxy_new(VialNetSlot *slot, GError **error)
 		vial_proxy_free(proxy);
 		return NULL;
 	}
-	proxy->source = g_unix_fd_add(proxy->fd, G_IO_IN, on_accept, proxy);
+	proxy->watch = vial_watch_add(G_PRIORITY_DEFAULT, proxy->fd, G_IO_IN, on_accept, proxy, NULL);
 	return proxy;
 }
 
@@ -424,7 +425,7 @@ void vial_proxy_free(VialProxy *proxy)
 
 	if (!proxy)
 		return;
-	g_clear_handle_id(&proxy->source, g_source_remove);
+	g_clear_handle_id(&proxy->watch, vial_watch_remove);
 	vial_fd_clear(&proxy->fd);
 	connections = g_hash_table_get_keys(proxy->connections);
 	for (GList *at = connections; at; at = at->next) {

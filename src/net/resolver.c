@@ -22,6 +22,7 @@
 #include "util/fd.h"
 #include "util/log.h"
 #include "util/time.h"
+#include "util/watch.h"
 
 #define DNS_PORT 53
 #define DATAGRAMS_PER_TURN 16
@@ -46,7 +47,7 @@
 struct VialResolver {
 	VialNetSlot *slot;
 	int udp_fd, tcp_fd;
-	guint udp_source, tcp_source;
+	guint udp_watch, tcp_watch;
 	VialBucket questions;
 	VialBucket new_names;
 	GHashTable *under_way; /* Question */
@@ -509,8 +510,8 @@ VialResolver *vial_resolver_new(VialNetSlot *slot, GError **error)
 		vial_resolver_free(resolver);
 		return NULL;
 	}
-	resolver->udp_source = g_unix_fd_add(resolver->udp_fd, G_IO_IN, on_datagram, resolver);
-	resolver->tcp_source = g_unix_fd_add(resolver->tcp_fd, G_IO_IN, on_accept, resolver);
+	resolver->udp_watch = vial_watch_add(G_PRIORITY_DEFAULT, resolver->udp_fd, G_IO_IN, on_datagram, resolver, NULL);
+	resolver->tcp_watch = vial_watch_add(G_PRIORITY_DEFAULT, resolver->tcp_fd, G_IO_IN, on_accept, resolver, NULL);
 	return resolver;
 }
 
@@ -518,8 +519,8 @@ void vial_resolver_free(VialResolver *resolver)
 {
 	if (!resolver)
 		return;
-	g_clear_handle_id(&resolver->udp_source, g_source_remove);
-	g_clear_handle_id(&resolver->tcp_source, g_source_remove);
+	g_clear_handle_id(&resolver->udp_watch, vial_watch_remove);
+	g_clear_handle_id(&resolver->tcp_watch, vial_watch_remove);
 	g_hash_table_unref(resolver->under_way);
 	g_hash_table_unref(resolver->clients);
 	vial_fd_clear(&resolver->udp_fd);

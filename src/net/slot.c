@@ -23,6 +23,7 @@
 #include "util/json.h"
 #include "util/log.h"
 #include "util/time.h"
+#include "util/watch.h"
 
 /* Part of the policy's hash: raise it when rules.c changes, and adopted slots get the new rules. */
 #define RULES_VERSION "2"
@@ -226,17 +227,17 @@ gboolean vial_slot_open(VialNetSlot *slot, GError **error)
 	slot->proxy = vial_proxy_new(slot, error);
 	if (!slot->proxy)
 		return FALSE;
-	slot->log_source = vial_nflog_watch(slot->gate_fd, VIAL_LOG_GROUP, on_logged, slot, error);
-	if (!slot->log_source)
+	slot->log_watch = vial_nflog_watch(slot->gate_fd, VIAL_LOG_GROUP, on_logged, slot, error);
+	if (!slot->log_watch)
 		return FALSE;
-	slot->conntrack_source = vial_conntrack_watch(slot->gate_fd, on_ended, slot, error);
-	return slot->conntrack_source != 0;
+	slot->conntrack_watch = vial_conntrack_watch(slot->gate_fd, on_ended, slot, error);
+	return slot->conntrack_watch != 0;
 }
 
 void vial_slot_close(VialNetSlot *slot)
 {
-	g_clear_handle_id(&slot->log_source, g_source_remove);
-	g_clear_handle_id(&slot->conntrack_source, g_source_remove);
+	g_clear_handle_id(&slot->log_watch, vial_watch_remove);
+	g_clear_handle_id(&slot->conntrack_watch, vial_watch_remove);
 	g_clear_pointer(&slot->resolver, vial_resolver_free);
 	g_clear_pointer(&slot->proxy, vial_proxy_free);
 }

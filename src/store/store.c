@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The queue in front of the database. One writer thread takes whatever has gathered, runs it as one transaction (a burst of
- * a thousand sandboxes is a few commits, not a thousand), and posts the completions to the main loop.
+ * a thousand sandboxes is a few commits, not a thousand), and posts the completions that somebody waits for to the main loop.
  */
 #include "store/store.h"
 
@@ -13,6 +13,9 @@
 
 /* Operations in one transaction: bounds how long the first of them waits for the last. */
 #define MAX_BATCH 256
+/* How long records that nobody waits for may wait for more: a short call's begin and end are one transaction then, and its processor is not taken
+ * away in the middle. */
+#define GATHER_US 3000
 
 typedef enum {
 	JOB_PUT,
@@ -77,6 +80,18 @@ static void complete_batch(gpointer pointer)
 	}
 }
 
+/* Nobody waits for most records, and waking the main loop for them would cost each call two turns of it. */
+static gboolean is_awaited(const GPtrArray *batch)
+{
+	for (guint i = 0; i < batch->len; i++) {
+		const Job *job = batch->pdata[i];
+
+		if (job->listed || job->pruned_done || job->done || job->error)
+			return TRUE;
+	}
+	return FALSE;
+}
+
 static void run_job(VialSqlite *db, Job *job)
 {
 	switch (job->verb) {
@@ -127,6 +142,16 @@ static void run_batch(VialSqlite *db, GPtrArray *batch)
 	}
 }
 
+/* The next job of a batch: one that has come, or one that comes while nobody waits. */
+static Job *gather(VialStore *store, const GPtrArray *batch, gint64 until_us)
+{
+	gint64 left_us = until_us - g_get_monotonic_time();
+
+	if (left_us <= 0 || is_awaited(batch))
+		return g_async_queue_try_pop(store->queue);
+	return g_async_queue_timeout_pop(store->queue, (guint64)left_us);
+}
+
 static gpointer write_queue(gpointer pointer)
 {
 	VialStore *store = pointer;
@@ -135,13 +160,18 @@ static gpointer write_queue(gpointer pointer)
 	while (!is_stopping) {
 		GPtrArray *batch = g_ptr_array_new_with_free_func(job_free);
 		Job *job = g_async_queue_pop(store->queue);
+		gint64 until_us = g_get_monotonic_time() + GATHER_US;
+
 		while (job) {
 			is_stopping = job->verb == JOB_STOP;
 			g_ptr_array_add(batch, job);
-			job = batch->len < MAX_BATCH && !is_stopping ? g_async_queue_try_pop(store->queue) : NULL;
+			job = batch->len < MAX_BATCH && !is_stopping ? gather(store, batch, until_us) : NULL;
 		}
 		run_batch(store->db, batch);
-		vial_main_loop_call(complete_batch, batch);
+		if (is_awaited(batch))
+			vial_main_loop_call(complete_batch, batch);
+		else
+			g_ptr_array_unref(batch);
 	}
 	return NULL;
 }

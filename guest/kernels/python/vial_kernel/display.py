@@ -12,6 +12,7 @@ from . import lean  # noqa: F401  first: it decides how much of IPython is loade
 from IPython.core.displayhook import DisplayHook
 from IPython.core.displaypub import DisplayPublisher
 from IPython.core.formatters import BaseFormatter, IPythonDisplayFormatter, catch_format_error
+from IPython.lib import pretty
 from traitlets import ObjectName, Unicode
 
 from . import channel, charts, data, imports, streams
@@ -24,6 +25,8 @@ _BUNDLED_PACKAGES = ("plotly.",)
 
 # They have no _repr_*_ methods. Not their subclasses, which may.
 _TEXT_TYPES = frozenset((int, float, complex, bool, str, bytes, list, tuple, dict, set, frozenset, range))
+# What IPython's pretty printer shows by their repr(), unless it was told otherwise.
+_REPR_TYPES = frozenset((int, str))
 
 
 class Run:
@@ -113,12 +116,21 @@ class Publisher(DisplayPublisher):
 class Hook(DisplayHook):
     """The value of the last expression."""
 
+    exec_result = None  # no trait, as in shell.py
+
     def compute_format_data(self, result):
         """What IPython does, without asking eleven formatters about a number: that is half of the time that `1+1` takes."""
-        formatter = self.shell.display_formatter
-        if type(result) in _TEXT_TYPES and _is_only_text(formatter, type(result), id(result)):
-            return {"text/plain": formatter.formatters["text/plain"](result)}, {}
-        return super().compute_format_data(result)
+        formatter, kind = self.shell.display_formatter, type(result)
+        if kind not in _TEXT_TYPES or not _is_only_text(formatter, kind, id(result)):
+            return super().compute_format_data(result)
+        text = formatter.formatters["text/plain"]
+        is_repr = kind in _REPR_TYPES and _printers(text, "type_printers").get(kind) is pretty._repr_pprint
+        return {"text/plain": repr(result) if is_repr else text(result)}, {}
+
+    def quiet(self):
+        """Whether a semicolon ends the cell: only one that has any is taken apart to see."""
+        parsed = self.shell.history_manager.input_hist_parsed
+        return bool(parsed) and ";" in parsed[-1] and super().quiet()
 
     def write_output_prompt(self):
         pass
@@ -136,14 +148,20 @@ class Hook(DisplayHook):
         _close_if_figure(result)
 
 
+def _printers(formatter, kind):
+    """One of a formatter's tables, without asking its trait for it: that takes longer than all the rest, and there are forty."""
+    values = formatter._trait_values
+    return values[kind] if kind in values else getattr(formatter, kind)
+
+
 def _is_only_text(formatter, kind, identity):
     """Whether nobody has registered another format for it (sympy's init_printing() does so for numbers and lists)."""
     formatters = [one for mime, one in formatter.formatters.items() if mime != "text/plain"]
     formatters += (formatter.ipython_display_formatter, formatter.mimebundle_formatter)
     name = (kind.__module__, kind.__qualname__)
     for one in formatters:
-        printers = one.type_printers
-        if kind in printers or object in printers or identity in one.singleton_printers or name in one.deferred_printers:
+        printers = _printers(one, "type_printers")
+        if kind in printers or object in printers or identity in _printers(one, "singleton_printers") or name in _printers(one, "deferred_printers"):
             return False
     return True
 

@@ -16,6 +16,8 @@ import warnings
 from . import lean  # noqa: F401  first: it decides how much of IPython is loaded
 from IPython.core import autocall, page, usage
 from IPython.core.error import StdinNotImplementedError
+from IPython.core.history import HistoryManager
+from IPython.core.inputtransformer2 import TransformerManager
 from IPython.core.interactiveshell import InteractiveShell
 from traitlets import Type
 from traitlets.config import Config
@@ -24,10 +26,21 @@ from . import display, interrupts, streams
 
 NO_INPUT = "a run has no keyboard: put the value into the code instead of asking for it with input()"
 _HERE = os.path.dirname(os.path.abspath(__file__))
+# Nothing in IPython's own syntax but has one of these, and no line ends but "\n": magics, commands, help, escapes, prompts, indentation.
+_SYNTAX = re.compile(r"[%!?\r\v\f\x1c-\x1e\x85\u2028\u2029]|\A\s|^\s*(?:[,;/]|>>>|\.\.\.|\[|In )", re.MULTILINE)
 _ANSI = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\^_])")
 
 
+class History(HistoryManager):
+    # As in Shell.
+    _i = _ii = _iii = _i00 = ""
+
+
 class Shell(InteractiveShell):
+    # Traits in IPython, which are slow and which nobody observes.
+    execution_count = 1
+    last_execution_succeeded = True
+    last_execution_result = None
     displayhook_class = Type(display.Hook)
     display_pub_class = Type(display.Publisher)
 
@@ -35,12 +48,36 @@ class Shell(InteractiveShell):
         self.loop = None
         self.error = None
         self.code = ""  # of the cell that runs
+        self._own_transformers = None
         super().__init__(**kwargs)
         self.loop_runner = self._run_coroutine
         self.autoawait = True
         # %cd and %store keep things here; IPython's own store wants a package that the images do not have.
         self.db = {}
         self._is_cancelling = False
+
+    # Cells
+
+    def transform_cell(self, raw_cell):
+        """As IPython does it, but the tokens are not looked at where no character of its syntax is: half of the time that `1+1` takes."""
+        if _SYNTAX.search(raw_cell) or self._has_transformers():
+            return super().transform_cell(raw_cell)
+        cell = raw_cell if raw_cell.endswith("\n") else raw_cell + "\n"
+        if cell.count("\n") > 1 or not cell[0].isidentifier():
+            return cell
+        # A single line may be a magic without its percent sign, a macro or `exit`.
+        return self.prefilter_manager.prefilter_lines(cell) + "\n"
+
+    def _has_transformers(self):
+        """Of the user's."""
+        manager, own = self.input_transformer_manager, self._own_transformers
+        if own is None:
+            own = self._own_transformers = _transformers_of(TransformerManager())
+        return bool(self.input_transformers_post) or _transformers_of(manager) != own
+
+    def init_history(self):
+        self.history_manager = History(shell=self, parent=self)
+        self.configurables.append(self.history_manager)
 
     # Completion: nobody presses tab here, and jedi takes long to load
 
@@ -196,6 +233,10 @@ class Shell(InteractiveShell):
         print(s)
 
 
+def _transformers_of(manager):
+    return [*manager.cleanup_transforms, *manager.line_transforms, *manager.token_transformers]
+
+
 def _let_create_task(shell):
     """asyncio.create_task() in a cell without await: the task starts with the next wait, as a notebook's would."""
     create_task = asyncio.create_task
@@ -275,6 +316,9 @@ def make():
     warnings.filterwarnings("ignore", message="To exit: use")
     _let_create_task(shell)
     display.install(shell)
+    # For good, not in each cell anew: a change of the builtins makes Python forget where it found all of them.
+    shell.builtin_trap.__enter__()
+    shell.display_trap.__enter__()
     return shell
 
 
