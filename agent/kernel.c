@@ -62,7 +62,8 @@ struct vial_kernel {
 	struct vial_timer stall;  /* a part of a message has come */
 	unsigned stalled_looks;
 	struct vial_pipe_writer requests, control;
-	int cell_fd;     /* bash's memory file, -1 */
+	int cell_fd; /* bash's memory file, -1 */
+	size_t cell_bytes;
 	bool is_stopped; /* no room: nothing is read */
 	bool is_closed;  /* the message pipe has ended */
 	bool is_broken;  /* no message is believed any more */
@@ -540,20 +541,22 @@ static void put_variables(FILE *file, const char *array, json_t *object)
 	fputs(")\n", file);
 }
 
-static bool rewrite_file(int fd, const char *bytes, size_t size_bytes)
+/* The kernel reads where the file's one position is, which it has from us. */
+static bool rewrite_cell(struct vial_kernel *kernel, const char *bytes, size_t size_bytes)
 {
 	size_t written = 0;
 
-	if (ftruncate(fd, 0) < 0)
+	if (size_bytes < kernel->cell_bytes && ftruncate(kernel->cell_fd, 0) < 0)
 		return false;
+	kernel->cell_bytes = size_bytes;
 	while (written < size_bytes) {
-		ssize_t count = pwrite(fd, bytes + written, size_bytes - written, (off_t)written);
+		ssize_t count = pwrite(kernel->cell_fd, bytes + written, size_bytes - written, (off_t)written);
 
 		if (count <= 0 && errno != EINTR)
 			return false;
 		written += count > 0 ? (size_t)count : 0;
 	}
-	return true;
+	return lseek(kernel->cell_fd, 0, SEEK_SET) == 0;
 }
 
 /* bash cannot parse JSON, and reads a pipe byte by byte; a file it reads at once. functions.sh has the form. */
@@ -573,11 +576,11 @@ static int write_cell(struct vial_kernel *kernel, const struct vial_kernel_reque
 	fputs(json_string_value(request->code), file);
 	fputc('\0', file);
 	fclose(file);
-	is_written = text && rewrite_file(kernel->cell_fd, text, size);
+	is_written = text && rewrite_cell(kernel, text, size);
 	free(text);
 	if (!is_written)
 		return -EIO;
-	return vial_pipe_write(&kernel->requests, "run\n", 4);
+	return vial_pipe_write(&kernel->requests, "\n", 1);
 }
 
 int vial_kernel_run(struct vial_kernel *kernel, const struct vial_kernel_request *request)

@@ -8,10 +8,14 @@
 #define KERNELS "/opt/vial/kernels/"
 
 static const char *const python_argv[] = { "/usr/bin/python3", KERNELS "python/run.py", NULL };
-/* The first flag: an interrupted callback leaves Node's bookkeeping unbalanced, which is fatal otherwise. The second: we use one of
- * vm's experimental constants, and the user has nothing to do with it. */
-static const char *const javascript_argv[] = { "/usr/bin/node", "--no-force-async-hooks-checks", "--disable-warning=ExperimentalWarning",
-	                                       KERNELS "javascript/main.js", NULL };
+/* The first flag: an interrupted callback leaves Node's bookkeeping unbalanced, which is fatal otherwise. The second: see
+ * collect.js. The third: we use one of vm's experimental constants, and the user has nothing to do with it. */
+static const char *const javascript_argv[] = { "/usr/bin/node",
+	                                       "--no-force-async-hooks-checks",
+	                                       "--no-memory-reducer",
+	                                       "--disable-warning=ExperimentalWarning",
+	                                       KERNELS "javascript/main.js",
+	                                       NULL };
 static const char *const bash_argv[] = { "/bin/bash", KERNELS "bash/run.sh", NULL };
 
 static const struct vial_language languages[] = {

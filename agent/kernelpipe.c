@@ -157,7 +157,7 @@ static int find_body(const struct vial_message_reader *reader, size_t *out_start
 {
 	size_t length = 0, position = reader->start;
 
-	for (; position < reader->end && reader->bytes[position] != '\n'; position++) {
+	for (; position < reader->end && reader->bytes[position] != '\n' && reader->bytes[position] != ' '; position++) {
 		char digit = reader->bytes[position];
 
 		if (digit < '0' || digit > '9' || position - reader->start >= MAX_LENGTH_DIGITS)

@@ -54,7 +54,8 @@ static void test_messages_in_pieces(void)
 	expect(&reader, VIAL_MESSAGE_READY);
 	expect(&reader, VIAL_MESSAGE_TOUCHED);
 	assert(vial_message_next(&reader, &message) == 0);
-	feed(&reader, "6\n{\"type\":\"ready\"}");
+	feed(&reader, "6\n{\"type\":\"ready\"}16 {\"type\":\"ready\"}");
+	expect(&reader, VIAL_MESSAGE_READY);
 	expect(&reader, VIAL_MESSAGE_READY);
 	vial_message_reader_clear(&reader);
 }

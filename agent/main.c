@@ -41,7 +41,7 @@ static void find_program(void)
 static void raise_limits(void)
 {
 	struct rlimit files;
-	int fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
+	int fd = vial_procfs_has_oom_killer() ? open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC) : -1;
 
 	if (fd >= 0) {
 		(void)!write(fd, "-1000", 5);

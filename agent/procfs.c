@@ -107,3 +107,8 @@ uint64_t vial_procfs_meminfo_kb(const char *text, const char *name)
 	}
 	return 0;
 }
+
+bool vial_procfs_has_oom_killer(void)
+{
+	return access("/proc/sys/vm/panic_on_oom", F_OK) == 0;
+}

@@ -27,5 +27,7 @@ int vial_procfs_read(pid_t pid, struct vial_process *out_process);
  * milliseconds, and the agent has others to serve.
  */
 void vial_procfs_for_each(bool (*fn)(const struct vial_process *process, void *data), void *data);
+/* Whether this kernel ends a program when memory is gone: gVisor does not, and has no use for a process's oom_score_adj. Asks the mounted /proc. */
+bool vial_procfs_has_oom_killer(void);
 /* A line "name: N kB" of meminfo; 0 when it is not there. `text` is the file's content. */
 uint64_t vial_procfs_meminfo_kb(const char *text, const char *name);

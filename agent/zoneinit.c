@@ -12,6 +12,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <linux/capability.h>
 #include <poll.h>
 #include <sched.h>
@@ -31,6 +32,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "procfs.h"
 #include "spawn.h"
 #include "sudo.h"
 #include "zonefilter.h"
@@ -60,6 +62,7 @@ static struct {
 static unsigned child_count;
 static pid_t sudo_server;
 static bool needs_sudo_server = true;
+static bool has_oom_killer;
 
 static uint8_t packet[VIAL_ZONE_MAX_PACKET];
 static uint8_t child_stack[CHILD_STACK_BYTES] __attribute__((aligned(16)));
@@ -117,6 +120,7 @@ static int set_up(void)
 		return -errno;
 	prctl(PR_SET_DUMPABLE, 0);
 	setrlimit(RLIMIT_CORE, &no_core);
+	has_oom_killer = vial_procfs_has_oom_killer();
 	/* While we still have the capability that this needs. */
 	result = vial_zone_filter_install();
 	return result < 0 ? result : drop_capabilities();
@@ -164,7 +168,7 @@ static void place_descriptors(struct job *job)
 /* The agent is exempt from the kernel's out-of-memory killer, and what it starts inherits that; programs must not be. */
 static void be_mortal(void)
 {
-	int fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
+	int fd = has_oom_killer ? open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC) : -1;
 
 	if (fd < 0)
 		return;
@@ -181,10 +185,33 @@ static void become(struct job *job)
 		fail(job, VIAL_SPAWN_USER, errno);
 }
 
+/*
+ * Where in PATH the program is, NULL when that is not clear. A look costs a fraction of an execve() that fails, of which a usual PATH has three
+ * before /usr/bin.
+ */
+static const char *find_in_path(const char *name, char found[PATH_MAX])
+{
+	const char *at = strchr(name, '/') ? NULL : getenv("PATH");
+
+	for (; at && *at; at += *at == ':') {
+		int length = (int)strcspn(at, ":");
+
+		/* An empty part is the current directory, which execvp() knows about. */
+		if (length == 0 || snprintf(found, PATH_MAX, "%.*s/%s", length, at, name) >= PATH_MAX)
+			return NULL;
+		if (access(found, X_OK) == 0)
+			return found;
+		at += length;
+	}
+	return NULL;
+}
+
 static int child_main(void *data)
 {
 	struct job *job = data;
 	struct sigaction standard = { .sa_handler = SIG_DFL };
+	char found[PATH_MAX];
+	const char *path;
 	sigset_t none;
 
 	sigaction(SIGCHLD, &standard, NULL);
@@ -201,6 +228,10 @@ static int child_main(void *data)
 		fail(job, VIAL_SPAWN_CWD, errno);
 	sigemptyset(&none);
 	sigprocmask(SIG_SETMASK, &none, NULL);
+	path = find_in_path(job->argv[0], found);
+	if (path)
+		execve(path, job->argv, environ);
+	/* The whole rule: scripts without a first line, directories, the right error. */
 	execvp(job->argv[0], job->argv);
 	fail(job, VIAL_SPAWN_EXEC, errno);
 	return 127;

@@ -128,6 +128,22 @@ class Daemon:
             time.sleep(0.02)
         raise RuntimeError(f"the pool did not fill: {self.pool()}")
 
+    def hosts(self):
+        """The folders of all guests, those of the pool included."""
+        return set(os.listdir(os.path.join(self.data, "sandboxes")))
+
+    def hibernate(self, sandbox):
+        """How many milliseconds it took. Comes back when the guest's memory is free again, which is after the answer: else that would slow down what is
+        measured next."""
+        before = self.hosts()
+        spent = timed(lambda: self.call("POST", f"/sandboxes/{sandbox}/hibernate"))
+        deadline = time.time() + 60
+        while not before - self.hosts():
+            if time.time() > deadline:
+                raise RuntimeError("a guest that was hibernated has not gone")
+            time.sleep(0.005)
+        return spent
+
     def resident_mb(self):
         with open(f"/proc/{self.process.pid}/statm") as statm:
             return int(statm.read().split()[1]) * 4096 / 1e6

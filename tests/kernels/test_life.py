@@ -263,6 +263,15 @@ def test_much_late_output_is_kept_in_part(box):
     box.delete(context)
 
 
+def test_what_a_javascript_cell_leaves_behind_is_given_back(fresh):
+    box = fresh()
+    box.run("let big = Array.from({ length: 400000 }, (_, i) => ({ i, text: `${i} `.repeat(20) })); big.length", "javascript")
+    full = box.memory_kb()
+    box.run("big = null", "javascript")
+    assert wait_until(lambda: box.memory_kb() < full - 50 * 1024, 60), (full, box.memory_kb())
+    assert box.run("typeof gc", "javascript")["results"][-1]["text/plain"] == "'undefined'"
+
+
 def test_timers_outlive_their_cell(box):
     context = box.create("javascript")
     box.run("setTimeout(() => { globalThis.fired = true; console.log('fired'); require('fs').writeFileSync('/tmp/fired', '') }, 100)", context=context)

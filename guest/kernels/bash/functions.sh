@@ -2,20 +2,20 @@
 # shellcheck shell=bash
 # The bash kernel: one living shell per context, driven by the agent over pipes (docs/kernels.md).
 #
-# A request is the line "run" on the first pipe; the cell itself is in a memory file: assignments, a NUL, the code as it is, a NUL. (A large text in
-# quotes would cost bash the square of its quotes.) Assigned are __vial_id, the execution; __vial_environment, variables that change for good, names (a
+# A request is an empty line on the first pipe (bash reads a pipe byte by byte); the cell itself is in a memory file: assignments, a NUL, the code as it
+# is, a NUL. (A large text in quotes would cost bash the square of its quotes.) Assigned are __vial_id, the execution; __vial_environment, variables that change for good, names (a
 # minus before the name: unset) and values in turn; __vial_env, the same for this run only. The answer is a message on the second pipe: its length, a
-# newline, JSON.
+# space, JSON. (At a newline bash would write what it has so far, and the agent wake twice.)
 #
 # Cells end as scripts do: `set -e`, an unset variable under `set -u`, an interrupt make bash leave. Then the EXIT trap forks, and the
 # copy, which has every variable, function and directory of the shell, goes on serving. Only `exit` itself ends the context's shell.
 
 # A stray `break` in a cell leaves the loops: then the shell comes to its end, and begins again as after any other end.
-__vial_loop='while :; do while { __vial_next "$?"; } 2> /dev/null; do eval "$__vial_code"; done; done'
+__vial_loop='while :; do while { __vial_next "$?"; } 2>&203; do eval "$__vial_code"; done; done'
 # Each copy waits for the next: a context that needs more of them than this is restarted.
 __vial_max_copies=64
 
-exec 200<&3 201>&4 202<&5 3<&- 4>&- 5<&-
+exec 200<&3 201>&4 202<&5 203> /dev/null 3<&- 4>&- 5<&-
 
 __vial_id=''          # the execution that is open, if any
 __vial_code=''
@@ -27,7 +27,7 @@ __vial_env_names=()
 __vial_env_old=()
 
 __vial_send() {
-	builtin printf '%d\n%s' "${#1}" "$1" >&201
+	builtin printf '%d %s' "${#1}" "$1" >&201
 }
 
 # Ends the open execution with a status. The second argument names the error when it is not the status itself.
@@ -64,7 +64,7 @@ __vial_next() {
 			builtin exit 0
 		fi
 	done
-	builtin mapfile -d '' -t __vial_cell < /proc/self/fd/202
+	builtin mapfile -d '' -t -u 202 __vial_cell
 	builtin eval "${__vial_cell[0]}"
 	__vial_code=${__vial_cell[1]}
 	__vial_cell=()

@@ -36,9 +36,16 @@ function writeAll(fd, bytes) {
 }
 const pause = new Int32Array(new SharedArrayBuffer(4));
 
-function send(message) {
+// With the next one when that follows at once, so that the agent wakes once.
+let held = [];
+
+function send(message, isFollowed = false) {
 	const body = fromString(stringify(message).toWellFormed());
-	writeAll(MESSAGES_FD, Buffer.concat([fromString(`${body.length}\n`), body]));
+	held.push(fromString(`${body.length}\n`), body);
+	if (isFollowed) return;
+	const bytes = Buffer.concat(held);
+	held = [];
+	writeAll(MESSAGES_FD, bytes);
 }
 
 // Cuts a stream of bytes into messages. The pieces of a large one are joined once, when it is complete.

@@ -46,7 +46,8 @@ function show(value) {
 
 function publish(bundle, isMainResult = false) {
 	if (runId === null) return;
-	streams.send({ type: 'result', id: runId, data: encode(bundle), is_main_result: isMainResult });
+	// Nothing but `done` comes after a main result.
+	streams.send({ type: 'result', id: runId, data: encode(bundle), is_main_result: isMainResult }, isMainResult);
 }
 
 function publishMain(value) {

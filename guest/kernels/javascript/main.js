@@ -4,6 +4,7 @@
 'use strict';
 
 const channel = require('./channel.js');
+const collect = require('./collect.js');
 const control = require('./control.js');
 const display = require('./display.js');
 const evaluate = require('./evaluate.js');
@@ -66,6 +67,7 @@ function finish(error, outcome) {
 	}
 	report(mine, error, {});
 	if (requests.length) setImmediate(start);
+	else if (mine.number) collect.ended();
 }
 
 function report(mine, error, extra) {
@@ -143,6 +145,7 @@ async function main() {
 	random.install(control.shared);
 	modules.install();
 	display.install();
+	collect.install();
 	process.on('SIGINT', () => {
 		if (run) finish(errors.interrupted());
 	});

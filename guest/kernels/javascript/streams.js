@@ -152,11 +152,11 @@ function flush() {
 }
 
 // A message in its place between the output before and after it.
-function send(message) {
+function send(message, isFollowed = false) {
 	flush();
 	// No waiting: before the agent looks at a message it takes what is in the other two pipes.
 	lastFd = channel.MESSAGES_FD;
-	channel.send(message);
+	channel.send(message, isFollowed);
 }
 
 function startRun() {
