@@ -109,5 +109,5 @@ def flood():
 
 
 def cases(quick):
-    n = 30 if quick else 200
+    n = 100 if quick else 200
     return [functools.partial(hot, n), functools.partial(first, 5 if quick else 20), functools.partial(second_context, 3 if quick else 10), flood]

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* viald: reads its settings, then serves (daemon.c) or prints what it is asked for. */
+#include <malloc.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -51,6 +52,8 @@ int main(int argc, char **argv)
 	}
 	if (vial_log_level_parse(config->log_level, &level))
 		vial_log_setup(level, strcmp(config->log_format, "json") == 0 ? VIAL_LOG_JSON : VIAL_LOG_TEXT);
+	/* Workers come and go, and each would leave megabytes in a heap of its own; what they do beside the main thread is seldom memory's. */
+	mallopt(M_ARENA_MAX, 1);
 	setvbuf(stdout, NULL, _IOLBF, 0);
 	vial_time_set_scale((guint)config->time_scale);
 	if (wants_version) {
