@@ -170,8 +170,8 @@ static bool drain_owed(struct vial_kernel *kernel)
 }
 
 /*
- * Whatever lies in the pipes now must be handed over before the messages that have been read: it may have been printed before them. Mostly there is
- * nothing, and one look at both is one system call.
+ * Whatever lies in the pipes now must be handed over before what is read from the message pipe after this. Not the other way round: a kernel that was
+ * not answered in time prints on behind its message. Mostly there is nothing, and one look at both is one system call.
  */
 static void count_owed(struct vial_kernel *kernel)
 {
@@ -286,8 +286,8 @@ static void on_messages(struct vial_watch *watch, uint32_t events, void *data)
 	struct vial_kernel *kernel = data;
 	ssize_t count;
 
-	count = vial_message_read(&kernel->messages, kernel->message_fd);
 	count_owed(kernel);
+	count = vial_message_read(&kernel->messages, kernel->message_fd);
 	kernel->stalled_looks = 0;
 	if (!kernel->stall.is_set)
 		vial_timer_set(&kernel->stall, STALL_MS, on_stall, kernel);
@@ -361,6 +361,7 @@ static void on_child_exit(struct vial_child *child, const struct vial_exit *how,
 	kernel->is_exited = true;
 	vial_timer_clear(&kernel->closed);
 	vial_watch_remove(&kernel->message_watch);
+	count_owed(kernel);
 	/* Its last words. A process that it has left behind may hold the pipe and write on: no more than a full pipe. */
 	for (size_t got = 0; !kernel->is_broken && got < PIPE_BYTES;) {
 		ssize_t count = vial_message_read(&kernel->messages, kernel->message_fd);
@@ -369,7 +370,6 @@ static void on_child_exit(struct vial_child *child, const struct vial_exit *how,
 			break;
 		got += (size_t)count;
 	}
-	count_owed(kernel);
 	deliver(kernel);
 }
 
