@@ -273,6 +273,7 @@ void vial_run_begin(struct vial_run *run)
 		run->kill_reason = "the code could not be handed to the kernel";
 		vial_kernel_kill(ctx->kernel);
 	}
+	/* Beside the kernel's first steps, not before them. */
 	vial_procguard_make_way(vial_kernel_outer_pid(ctx->kernel));
 	drop_code(run);
 	json_decref(changes);
