@@ -277,6 +277,9 @@ static void on_run_message(struct vial_ctx *ctx, const struct vial_message *mess
 	case VIAL_MESSAGE_ENDING:
 		vial_run_ending(ctx->current);
 		break;
+	case VIAL_MESSAGE_CLEAR:
+		vial_run_clear(ctx->current, json_is_true(json_object_get(message->json, "wait")));
+		break;
 	default:
 		on_done(ctx, message->json);
 	}
@@ -307,6 +310,7 @@ static void on_message(const struct vial_message *message, void *data)
 	case VIAL_MESSAGE_ERROR:
 	case VIAL_MESSAGE_ENDING:
 	case VIAL_MESSAGE_DONE:
+	case VIAL_MESSAGE_CLEAR:
 		on_run_message(ctx, message);
 		break;
 	}

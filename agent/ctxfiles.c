@@ -20,7 +20,8 @@
 #include "mime.h"
 #include "text.h"
 
-#define EVENTS (IN_CREATE | IN_MODIFY | IN_CLOSE_WRITE | IN_MOVED_TO | IN_DELETE_SELF | IN_MOVE_SELF)
+#define EVENTS (IN_CREATE | IN_MODIFY | IN_CLOSE_WRITE | IN_MOVED_TO | IN_MOVED_FROM | IN_DELETE | IN_DELETE_SELF | IN_MOVE_SELF)
+#define ARRIVALS (IN_CREATE | IN_MOVED_TO)
 #define MAX_DIRECTORIES 4096u
 #define MAX_DEPTH 32
 #define MAX_CHANGED 4096u
@@ -41,6 +42,7 @@ struct directory {
 struct change {
 	struct change *next;
 	uint64_t moment;
+	uint64_t new_since; /* when it came into being; 0 when it was there before anybody looked */
 	char path[];
 };
 
@@ -82,7 +84,7 @@ static unsigned hash_of(const char *path)
 	return hash % BUCKETS;
 }
 
-static void note_change(const char *path)
+static void note_change(const char *path, bool is_arrival)
 {
 	struct change **bucket = &changes[hash_of(path)], *change;
 
@@ -98,6 +100,7 @@ static void note_change(const char *path)
 		return;
 	}
 	change->moment = moment;
+	change->new_since = is_arrival ? moment : 0;
 	strcpy(change->path, path);
 	change->next = *bucket;
 	*bucket = change;
@@ -181,7 +184,7 @@ static void add_tree(const char *path, int depth, bool is_new)
 		if (entry->d_type == DT_DIR)
 			add_tree(child, depth + 1, is_new);
 		else if (is_new)
-			note_change(child);
+			note_change(child, true);
 	}
 	closedir(stream);
 }
@@ -211,8 +214,8 @@ static void take_event(const struct inotify_event *event)
 	if (event->len == 0 || is_skipped(event->name) || snprintf(path, sizeof(path), "%s/%s", directory->path, event->name) >= (int)sizeof(path))
 		return;
 	if (!(event->mask & IN_ISDIR))
-		note_change(path);
-	else if (event->mask & (IN_CREATE | IN_MOVED_TO))
+		note_change(path, event->mask & ARRIVALS);
+	else if (event->mask & ARRIVALS)
 		add_tree(path, depth_of(path), true);
 }
 
@@ -270,15 +273,18 @@ struct answer {
 	bool is_cut;
 };
 
-/* False when the answer is full. */
-static bool report(struct answer *answer, const char *path)
+/* False when the answer is full. `was_there`: when the run began, so that it is missed if it is gone. */
+static bool report(struct answer *answer, const char *path, bool was_there)
 {
-	struct stat info;
+	struct stat info = { 0 };
+	bool is_gone = lstat(path, &info) < 0 && errno == ENOENT;
 	json_t *file;
 
-	if (lstat(path, &info) < 0 || !S_ISREG(info.st_mode))
+	if (is_gone ? !was_there : !S_ISREG(info.st_mode))
 		return true;
 	file = json_pack("{s:o,s:I,s:s}", "path", vial_json_text(path), "size", (json_int_t)info.st_size, "mime", vial_mime_of(path));
+	if (is_gone)
+		json_object_set_new(file, "deleted", json_true());
 	answer->size_bytes += json_dumpb(file, NULL, 0, JSON_COMPACT) + 1;
 	if (json_array_size(answer->list) >= MAX_REPORTED || answer->size_bytes > MAX_REPORTED_BYTES) {
 		answer->is_cut = true;
@@ -312,7 +318,7 @@ static void search(struct answer *answer, const char *path, int depth)
 		else if (entry->d_type == DT_DIR)
 			search(answer, child, depth + 1);
 		else if (lstat(child, &info) == 0 && (is_younger(&info.st_mtim) || is_younger(&info.st_ctim)))
-			report(answer, child);
+			report(answer, child, false);
 	}
 	if (stream)
 		closedir(stream);
@@ -320,26 +326,26 @@ static void search(struct answer *answer, const char *path, int depth)
 
 static int compare_paths(const void *a, const void *b)
 {
-	return strcmp(*(const char *const *)a, *(const char *const *)b);
+	return strcmp((*(const struct change *const *)a)->path, (*(const struct change *const *)b)->path);
 }
 
 static void report_changes(struct answer *answer, uint64_t since)
 {
-	const char **paths = malloc((change_count + 1) * sizeof(*paths));
+	const struct change **found = malloc((change_count + 1) * sizeof(*found));
 	unsigned count = 0, next = 0;
 
-	for (unsigned i = 0; paths && i < BUCKETS; i++) {
+	for (unsigned i = 0; found && i < BUCKETS; i++) {
 		for (struct change *change = changes[i]; change; change = change->next) {
 			if (change->moment >= since)
-				paths[count++] = change->path;
+				found[count++] = change;
 		}
 	}
 	if (count > 1)
-		qsort(paths, count, sizeof(*paths), compare_paths);
-	while (next < count && report(answer, paths[next]))
+		qsort(found, count, sizeof(*found), compare_paths);
+	while (next < count && report(answer, found[next]->path, found[next]->new_since < since))
 		next++;
-	answer->is_cut = answer->is_cut || !paths;
-	free(paths);
+	answer->is_cut = answer->is_cut || !found;
+	free(found);
 }
 
 /* The queue has not told everything: a search finds all that is younger than the run, if it gets to its end. */

@@ -22,6 +22,8 @@
 #define DEFAULT_GRACE_MS 2000
 #define MAX_GRACE_MS 60000
 #define MIN_WAIT_MS 5000
+#define MAX_ARGUMENTS 1024
+#define MAX_ARGUMENTS_BYTES (128u * 1024u)
 #define DEFAULT_OUTPUT_BYTES (1024 * 1024)
 #define DEFAULT_RESULTS_BYTES (64 * 1024 * 1024)
 /* An interrupt is repeated: a child that took the first one for itself may have left the loop around it running. */
@@ -49,6 +51,7 @@ static void free_run(struct vial_run *run)
 	vial_spill_finish(run->results_spill, false);
 	drop_code(run);
 	json_decref(run->env);
+	json_decref(run->argv);
 	free(run);
 }
 
@@ -173,6 +176,27 @@ static const struct vial_stream_handlers handlers = {
 
 /* --- accepting --- */
 
+static bool read_argv(struct vial_run *run, struct vial_stream *stream, json_t *argv)
+{
+	size_t size_bytes = 0, i;
+	json_t *word;
+	bool is_good = json_is_array(argv) && json_array_size(argv) >= 1 && json_array_size(argv) <= MAX_ARGUMENTS;
+
+	if (!argv || json_is_null(argv))
+		return true;
+	json_array_foreach (argv, i, word) {
+		is_good = is_good && json_is_string(word) && strlen(json_string_value(word)) == json_string_length(word);
+		size_bytes += json_string_length(word);
+	}
+	if (!is_good || size_bytes > MAX_ARGUMENTS_BYTES) {
+		vial_stream_close_error(stream, VIAL_INVALID, "the field \"argv\" must be a list of 1 to %d strings, together at most %u bytes",
+		                        MAX_ARGUMENTS, MAX_ARGUMENTS_BYTES);
+		return false;
+	}
+	run->argv = json_incref(argv);
+	return true;
+}
+
 static bool read_request(struct vial_run *run, struct vial_stream *stream, json_t *request)
 {
 	const char *id, *code;
@@ -183,10 +207,15 @@ static bool read_request(struct vial_run *run, struct vial_stream *stream, json_
 	    !vial_request_integer(stream, request, "grace_ms", 0, MAX_GRACE_MS, DEFAULT_GRACE_MS, &run->grace_ms) ||
 	    !vial_request_integer(stream, request, "max_output_bytes", 0, INT64_MAX, DEFAULT_OUTPUT_BYTES, &run->max_output_bytes) ||
 	    !vial_request_integer(stream, request, "max_results_bytes", 0, INT64_MAX, DEFAULT_RESULTS_BYTES, &run->max_results_bytes) ||
-	    !vial_request_bool(stream, request, "raw_ansi", &run->is_ansi) || !vial_env_check(stream, env))
+	    !vial_request_bool(stream, request, "raw_ansi", &run->is_ansi) || !vial_request_bool(stream, request, "images", &run->wants_images) ||
+	    !vial_env_check(stream, env))
 		return false;
 	if (!vial_code_take_budget(stream, strlen(code)))
 		return false;
+	if (!read_argv(run, stream, json_object_get(request, "argv"))) {
+		vial_code_give_budget(strlen(code));
+		return false;
+	}
 	snprintf(run->id, sizeof(run->id), "%s", id);
 	run->code = json_incref(json_object_get(request, "code"));
 	run->env = vial_env_texts(env);
@@ -215,6 +244,7 @@ void vial_run_accept(struct vial_ctx *ctx, struct vial_stream *stream, json_t *r
 		return;
 	}
 	run->ctx = ctx;
+	run->exit_code = -1;
 	run->stream = stream;
 	run->is_typescript = is_typescript;
 	vial_stream_set_handlers(stream, &handlers, run);
@@ -256,8 +286,10 @@ void vial_run_begin(struct vial_run *run)
 		.code = run->code,
 		.environment = changes,
 		.env = run->env,
+		.argv = run->argv,
 		.is_typescript = run->is_typescript,
 		.is_ansi = run->is_ansi,
+		.wants_images = run->wants_images,
 		.max_text_bytes = run->max_output_bytes < DEFAULT_OUTPUT_BYTES ? (size_t)run->max_output_bytes : DEFAULT_OUTPUT_BYTES,
 	};
 
@@ -302,6 +334,7 @@ void vial_run_output(struct vial_run *run, uint8_t channel, const uint8_t *bytes
 	uint64_t *sent = &run->sent_bytes[channel == VIAL_WIRE_STDERR];
 	uint64_t left = (uint64_t)run->max_output_bytes > *sent ? (uint64_t)run->max_output_bytes - *sent : 0;
 
+	vial_hints_look(&run->hints, channel == VIAL_WIRE_STDERR, bytes, size_bytes);
 	vial_spill_add(run->spill, bytes, size_bytes);
 	if (size_bytes > left) {
 		run->is_truncated = true;
@@ -370,12 +403,37 @@ void vial_run_result_refused(struct vial_run *run, const char *problem)
 	json_decref(event);
 }
 
+/* What is cleared no longer counts: a cell that draws the same thing for an hour has room for its last drawing. Either way nothing is shown beside
+ * it. */
+void vial_run_clear(struct vial_run *run, bool is_waiting)
+{
+	run->sent_bytes[0] = run->sent_bytes[1] = run->results_bytes = 0;
+	if (is_heard(run))
+		vial_stream_send_event(run->stream, json_pack("{s:s,s:b}", "event", "clear", "wait", is_waiting));
+}
+
+/* What the kernel says of a time limit is how it ended the code, and not why. */
+static json_t *with_timeout(const struct vial_run *run, json_t *text, const char *between)
+{
+	char timeout[VIAL_HINTS_TIMEOUT_BYTES];
+	json_t *both;
+
+	if (!run->is_timed_out)
+		return json_incref(text);
+	vial_hints_timeout(run->timeout_ms, timeout);
+	both = json_sprintf("%s%s%s", json_string_value(text), json_string_length(text) > 0 ? between : "", timeout);
+	return both ? both : json_incref(text);
+}
+
 static void send_error(struct vial_run *run, json_t *name, json_t *value, json_t *traceback)
 {
 	run->has_error = true;
+	/* A traceback ends with the value, and may have megabytes before it. */
+	vial_hints_look(&run->hints, false, json_string_value(value), json_string_length(value));
+	vial_hints_look(&run->hints, false, json_string_value(traceback), json_string_length(traceback));
 	if (run->stream)
-		vial_stream_send_event(run->stream,
-		                       json_pack("{s:s,s:O,s:O,s:O}", "event", "error", "name", name, "value", value, "traceback", traceback));
+		vial_stream_send_event(run->stream, json_pack("{s:s,s:O,s:o,s:o}", "event", "error", "name", name, "value",
+		                                              with_timeout(run, value, "; "), "traceback", with_timeout(run, traceback, "\n")));
 }
 
 void vial_run_kernel_error(struct vial_run *run, json_t *message)
@@ -424,19 +482,35 @@ static void add_omitted(struct vial_run *run, json_t *result)
 		json_object_set_new(result, "results_lost", json_integer(run->results_lost));
 }
 
+/* After everything else. Its error has told of a time limit already. */
+static void add_hints(struct vial_run *run)
+{
+	char text[VIAL_HINTS_BYTES];
+	size_t size = vial_hints_end(&run->hints, run->is_timed_out && !run->has_error ? run->timeout_ms : 0, text);
+
+	if (size > 0 && is_heard(run) && vial_stream_room(run->stream) >= size)
+		vial_run_output(run, VIAL_WIRE_STDERR, (const uint8_t *)text, size);
+}
+
 static void close_run(struct vial_run *run, bool is_restarted)
 {
-	const char *full_output = vial_spill_finish(run->spill, run->is_truncated);
+	const char *full_output;
 	struct vial_stream *stream = run->stream;
-	json_t *result = json_pack("{s:s,s:I,s:s,s:b,s:b,s:b,s:I}", "execution_id", run->id, "execution_count", run->ctx->execution_count, "status",
-	                           run->has_error ? "error" : "ok", "timed_out", run->is_timed_out, "kernel_restarted", is_restarted, "truncated",
-	                           run->is_truncated, "duration_ms", (json_int_t)(vial_loop_now_ms() - run->started_ms));
+	json_t *result;
+
+	add_hints(run);
+	full_output = vial_spill_finish(run->spill, run->is_truncated);
+	result = json_pack("{s:s,s:I,s:s,s:b,s:b,s:b,s:I}", "execution_id", run->id, "execution_count", run->ctx->execution_count, "status",
+	                   run->has_error ? "error" : "ok", "timed_out", run->is_timed_out, "kernel_restarted", is_restarted, "truncated",
+	                   run->is_truncated, "duration_ms", (json_int_t)(vial_loop_now_ms() - run->started_ms));
 
 	run->spill = NULL;
 	if (full_output)
 		json_object_set_new(result, "full_output", json_string(full_output));
 	add_omitted(run, result);
 	add_files(run, result);
+	if (run->exit_code >= 0)
+		json_object_set_new(result, "exit_code", json_integer(run->exit_code));
 	if (run->is_cancelled)
 		json_object_set_new(result, "cancelled", json_true());
 	free_run(run);
@@ -466,6 +540,13 @@ void vial_run_ending(struct vial_run *run)
 		vial_timer_set(&run->grace, run->grace_ms + REPORT_MS, on_grace_over, run);
 }
 
+/* As a shell would have it. */
+static void take_exit_code(struct vial_run *run, json_t *status)
+{
+	if (status)
+		run->exit_code = (int)(json_integer_value(status) & 0xff);
+}
+
 void vial_run_done(struct vial_run *run, json_t *message)
 {
 	json_t *count = json_object_get(message, "execution_count");
@@ -477,6 +558,8 @@ void vial_run_done(struct vial_run *run, json_t *message)
 	if (json_is_true(json_object_get(message, "is_truncated")))
 		run->is_truncated = true;
 	ctx->has_restarted = false;
+	take_exit_code(run, json_object_get(message, "exit_status"));
+	take_exit_code(run, json_object_get(message, "exit_code"));
 	close_run(run, is_restarted);
 }
 
@@ -485,6 +568,8 @@ void vial_run_kernel_lost(struct vial_run *run, const struct vial_exit *how)
 	char sentence[160];
 
 	run->ctx->execution_count++;
+	if (!run->kill_name && !how->is_oom && !how->is_process_limit && !how->is_zone_lost)
+		run->exit_code = how->signal ? 128 + how->signal : how->exit_code & 0xff;
 	if (run->kill_name) {
 		say_error(run, run->kill_name, run->kill_reason);
 	} else if (how->is_oom) {

@@ -18,6 +18,7 @@
 
 #include <jansson.h>
 
+#include "hints.h"
 #include "loop.h"
 #include "ops.h"
 #include "spawn.h"
@@ -32,13 +33,16 @@ struct vial_run {
 	struct vial_stream *stream; /* NULL: nobody listens any more */
 	json_t *code;               /* until it is handed to the kernel */
 	json_t *env;                /* of this run only; may be NULL */
+	json_t *argv;               /* the code is a program with this name and these arguments; may be NULL */
 	char id[VIAL_REQUEST_ID_MAX + 1];
 	unsigned number;
 	json_int_t timeout_ms, grace_ms, max_output_bytes, max_results_bytes;
-	bool is_typescript, is_ansi;
+	bool is_typescript, is_ansi, wants_images;
 	bool is_running, is_interrupting, is_timed_out, is_cancelled, is_killed;
 	bool has_error, is_truncated;
 	bool has_kernel_error, has_ended_once; /* what a kernel says at most once */
+	int exit_code;                         /* -1: that of any error, or of none */
+	struct vial_hints hints;
 	/* What ended the kernel was ours, and this is why; else its exit status tells. */
 	const char *kill_name, *kill_reason;
 	uint64_t sent_bytes[2];
@@ -64,6 +68,8 @@ void vial_run_output(struct vial_run *run, uint8_t channel, const uint8_t *bytes
 /* Messages as kernelmsg.h describes them. */
 void vial_run_result(struct vial_run *run, json_t *message);
 void vial_run_result_refused(struct vial_run *run, const char *problem);
+/* "clear": what was shown so far is to go, at once or (is_waiting) when something else comes. */
+void vial_run_clear(struct vial_run *run, bool is_waiting);
 void vial_run_kernel_error(struct vial_run *run, json_t *message);
 /* "ending": the code has given in to an interrupt, and the kernel needs time for its report. */
 void vial_run_ending(struct vial_run *run);

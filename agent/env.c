@@ -7,10 +7,21 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "hints.h"
+
 #define DEFAULT_PATH "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 static json_t *sandbox_env;
 static char sandbox_id[128];
+
+/* Who has no network need not try again; pip would for nine seconds, npm for minutes. */
+static void give_up_soon(json_t *env)
+{
+	json_object_set_new(env, "PIP_RETRIES", json_string("0"));
+	json_object_set_new(env, "PIP_DISABLE_PIP_VERSION_CHECK", json_string("1"));
+	json_object_set_new(env, "npm_config_fetch_retries", json_string("0"));
+	json_object_set_new(env, "npm_config_update_notifier", json_string("false"));
+}
 
 static json_t *defaults(const struct vial_user *user, bool is_tty)
 {
@@ -24,6 +35,8 @@ static json_t *defaults(const struct vial_user *user, bool is_tty)
 	json_object_set_new(env, "LANG", json_string("C.UTF-8"));
 	json_object_set_new(env, "TERM", json_string(is_tty ? "xterm-256color" : "dumb"));
 	json_object_set_new(env, "VIAL_SANDBOX_ID", json_string(sandbox_id));
+	if (vial_hints_is_offline())
+		give_up_soon(env);
 	return env;
 }
 

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "files.h"
+#include "hints.h"
 #include "log.h"
 
 #define ENTROPY_BYTES 64
@@ -141,7 +142,19 @@ static void rewrite_files(const char *hostname, const char *sandbox_id)
 		vial_log("warning", "cannot rewrite /etc/hostname (errno %d)", -result);
 }
 
-/* The sandbox's one resolver, or none at all: the host decides with the network policy. Absent: left as it is. */
+/* Without a network it need not try again, which takes it seconds; it has a file for that, and no variable (env.c has those of others). */
+static void tell_apt(bool is_offline)
+{
+	static const char path[] = "/etc/apt/apt.conf.d/95vial-no-network", text[] = "Acquire::Retries \"0\";\n";
+
+	if (is_offline)
+		vial_file_replace(path, text, strlen(text), 0644);
+	else
+		unlink(path);
+}
+
+/* The sandbox's one resolver, or none at all: the host decides with the network policy, and has none where nothing is allowed. Absent: left as it is.
+ */
 static void rewrite_resolver(json_t *nameserver)
 {
 	char text[128] = "";
@@ -151,6 +164,16 @@ static void rewrite_resolver(json_t *nameserver)
 	if (json_is_string(nameserver) && json_string_length(nameserver) < 64)
 		snprintf(text, sizeof(text), "nameserver %s\n", json_string_value(nameserver));
 	vial_file_replace("/etc/resolv.conf", text, strlen(text), 0644);
+	if (json_is_null(nameserver) != vial_hints_is_offline())
+		tell_apt(json_is_null(nameserver));
+	vial_hints_set_offline(json_is_null(nameserver));
+}
+
+/* Another policy for a living sandbox. */
+void vial_op_net_resolver(struct vial_stream *stream, json_t *request)
+{
+	rewrite_resolver(json_object_get(request, "nameserver"));
+	vial_stream_close_ok(stream, NULL);
 }
 
 static bool is_hostname(const char *name)

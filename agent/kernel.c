@@ -541,6 +541,19 @@ static void put_variables(FILE *file, const char *array, json_t *object)
 	fputs(")\n", file);
 }
 
+static void put_words(FILE *file, const char *array, json_t *words)
+{
+	json_t *word;
+	size_t i;
+
+	fprintf(file, "%s=(", array);
+	json_array_foreach (words, i, word) {
+		fputc(' ', file);
+		put_quoted(file, json_string_value(word));
+	}
+	fputs(")\n", file);
+}
+
 /* The kernel reads where the file's one position is, which it has from us. */
 static bool rewrite_cell(struct vial_kernel *kernel, const char *bytes, size_t size_bytes)
 {
@@ -572,6 +585,7 @@ static int write_cell(struct vial_kernel *kernel, const struct vial_kernel_reque
 	fprintf(file, "__vial_id=%s\n", request->execution_id);
 	put_variables(file, "__vial_environment", request->environment);
 	put_variables(file, "__vial_env", request->env);
+	put_words(file, "__vial_argv", request->argv);
 	fputc('\0', file);
 	fputs(json_string_value(request->code), file);
 	fputc('\0', file);
@@ -593,8 +607,12 @@ int vial_kernel_run(struct vial_kernel *kernel, const struct vial_kernel_request
 	message = json_pack("{s:s,s:s,s:i,s:O,s:O*,s:O*,s:b,s:I}", "type", "run", "id", request->execution_id, "number", (int)request->number, "code",
 	                    request->code, "environment", request->environment, "env", request->env, "raw_ansi", request->is_ansi, "max_text_bytes",
 	                    (json_int_t)request->max_text_bytes);
+	if (message && request->argv)
+		json_object_set(message, "argv", request->argv);
 	if (message && request->is_typescript)
 		json_object_set_new(message, "language", json_string("typescript"));
+	if (message && request->wants_images)
+		json_object_set_new(message, "images", json_true());
 	result = vial_pipe_write_json(&kernel->requests, message);
 	json_decref(message);
 	return result;

@@ -65,7 +65,8 @@ struct vial_kernel_request {
 	json_t *code;
 	json_t *environment; /* changes to the kernel's own environment, null removes; may be NULL */
 	json_t *env;         /* for this run only; may be NULL */
-	bool is_typescript, is_ansi;
+	json_t *argv;        /* likewise: the program's name and its arguments */
+	bool is_typescript, is_ansi, wants_images;
 	size_t max_text_bytes;
 };
 /* 0 or -errno. */

@@ -55,10 +55,12 @@ static const struct shape shapes[] = {
 	  { { "id", KIND_ID, true, 0 },
 	    { "execution_count", KIND_INTEGER, false, 0 },
 	    { "is_truncated", KIND_BOOL, false, 0 },
-	    { "exit_status", KIND_INTEGER, false, 0 } } },
+	    { "exit_status", KIND_INTEGER, false, 0 },
+	    { "exit_code", KIND_INTEGER, false, 0 } } },
 	{ "sync", VIAL_MESSAGE_SYNC, { { "number", KIND_NUMBER, true, INT_MAX } } },
 	{ "reseeded", VIAL_MESSAGE_RESEEDED, { { "number", KIND_NUMBER, true, UINT_MAX }, { "is_incomplete", KIND_BOOL, false, 0 } } },
 	{ "touched", VIAL_MESSAGE_TOUCHED, { { 0 } } },
+	{ "clear", VIAL_MESSAGE_CLEAR, { { "id", KIND_ID, true, 0 }, { "wait", KIND_BOOL, false, 0 } } },
 };
 
 /* --- before parsing --- */

@@ -38,6 +38,7 @@ enum vial_message_type {
 	VIAL_MESSAGE_SYNC,
 	VIAL_MESSAGE_RESEEDED,
 	VIAL_MESSAGE_TOUCHED,
+	VIAL_MESSAGE_CLEAR,
 	VIAL_MESSAGE_REFUSED, /* none of the kernel's: `problem` says why one is not here */
 };
 

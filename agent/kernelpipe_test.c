@@ -105,6 +105,7 @@ static void test_every_shape(void)
 		"{\"type\":\"sync\",\"number\":1}",
 		"{\"type\":\"reseeded\",\"number\":4294967295}",
 		"{\"type\":\"touched\"}",
+		"{\"type\":\"clear\",\"id\":\"x\",\"wait\":true}",
 	};
 	static const char *const bad[] = {
 		"{}",
@@ -123,6 +124,8 @@ static void test_every_shape(void)
 		"{\"type\":\"sync\",\"number\":-1}",
 		"{\"type\":\"sync\",\"number\":\"1\"}",
 		"{\"type\":\"reseeded\",\"number\":4294967296}",
+		"{\"type\":\"clear\"}",
+		"{\"type\":\"clear\",\"id\":\"x\",\"wait\":1}",
 	};
 	struct vial_message message;
 

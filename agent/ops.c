@@ -25,6 +25,7 @@ static const struct vial_op ops[] = {
 	{ "fs.watch", vial_op_fs_watch },
 	{ "fs.write", vial_op_fs_write },
 	{ "metrics", vial_op_metrics },
+	{ "net.resolver", vial_op_net_resolver, .is_ours = true },
 	{ "ports", vial_op_ports },
 	{ "proc.attach", vial_op_proc_attach },
 	{ "proc.list", vial_op_proc_list },

@@ -143,6 +143,7 @@ static void detach(struct vial_attached *attached)
 }
 
 static void send_ring(struct vial_stream *stream);
+static size_t take_output(struct vial_process_output *output, const uint8_t *bytes, size_t size_bytes);
 
 /*
  * What was told to end takes its whole group along. Again and again for a while, because a process that was being forked at that moment can escape a
@@ -154,6 +155,21 @@ static void sweep_group(struct vial_timer *timer, void *data)
 
 	if (run->outer_pid > 1 && kill(-run->outer_pid, SIGKILL) == 0 && run->sweeps++ < MAX_SWEEPS)
 		vial_timer_set(&run->grace, SWEEP_MS, sweep_group, run);
+}
+
+/* After everything else, unless its reader is not there to read it. A terminal has its person. */
+static void add_hints(struct vial_process_run *run, struct vial_stream *stream)
+{
+	char text[VIAL_HINTS_BYTES];
+	size_t room, size = run->is_pty ? 0 : vial_hints_end(&run->hints, run->is_timed_out ? run->timeout_ms : 0, text);
+	uint8_t *space = size > 0 ? vial_stream_reserve(stream, &room) : NULL;
+
+	if (!space)
+		return;
+	if (room < size)
+		size = 0;
+	memcpy(space, text, size);
+	vial_stream_commit(stream, VIAL_WIRE_STDERR, size > 0 ? take_output(&run->outputs[1], space, size) : 0);
 }
 
 static void finish(struct vial_process_run *run)
@@ -172,6 +188,7 @@ static void finish(struct vial_process_run *run)
 	if (stream) {
 		close_output(&run->outputs[0]);
 		close_output(&run->outputs[1]);
+		add_hints(run, stream);
 		vial_stream_close_ok(stream, exec_result_of(run));
 	}
 	for (struct vial_attached *attached = run->attached, *next; attached; attached = next) {
@@ -225,6 +242,7 @@ static size_t take_output(struct vial_process_output *output, const uint8_t *byt
 	struct vial_process_run *run = output->run;
 	uint64_t left = run->max_output_bytes - output->sent_bytes;
 
+	vial_hints_look(&run->hints, output->channel == VIAL_WIRE_STDERR, bytes, size_bytes);
 	if (run->max_output_bytes == 0)
 		return size_bytes;
 	vial_spill_add(run->spill, bytes, size_bytes);
@@ -553,12 +571,13 @@ static void on_started(struct vial_child *child, void *data)
 
 	run->pid = vial_child_pid(child);
 	run->outer_pid = vial_child_outer_pid(child);
-	/* Should it become a crowd itself: nobody is paused for his own sake. */
-	vial_procguard_make_way(run->outer_pid);
+	vial_procguard_spare(run->outer_pid);
 	watch_outputs(run);
 	if (!stream)
 		return;
-	vial_stream_send_event(stream, json_pack("{s:s,s:i}", "event", "started", "pid", (int)run->pid));
+	/* Who wants its output in one piece is not woken for its beginning. */
+	if (run->max_output_bytes == 0)
+		vial_stream_send_event(stream, json_pack("{s:s,s:i}", "event", "started", "pid", (int)run->pid));
 	if (run->is_background) {
 		run->stream = NULL;
 		if (run->input.source == stream)
@@ -761,6 +780,7 @@ void vial_process_start(struct vial_stream *stream, const struct vial_process_op
 	runs = run;
 	run->input.source = run->input.fd >= 0 ? stream : NULL;
 	vial_stream_set_handlers(stream, &exec_handlers, run);
+	run->timeout_ms = options->timeout_ms;
 	if (options->timeout_ms > 0)
 		vial_timer_set(&run->deadline, options->timeout_ms, on_deadline, run);
 }

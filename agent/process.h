@@ -12,6 +12,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "hints.h"
 #include "loop.h"
 #include "ring.h"
 #include "spawn.h"
@@ -57,6 +58,7 @@ struct vial_process_run {
 	int64_t started_at_ms; /* wall clock */
 	int64_t started_ms;    /* monotonic */
 	int64_t duration_ms;
+	int64_t timeout_ms; /* 0: none */
 	bool is_background, is_exited, is_timed_out, is_cancelled, is_done;
 	bool is_pty;
 	struct vial_exit exit;
@@ -66,6 +68,7 @@ struct vial_process_run {
 	uint64_t max_output_bytes;  /* of each output, on the exec's stream; 0: all of it */
 	struct vial_spill *spill;   /* with max_output_bytes: all of both */
 	bool is_truncated;
+	struct vial_hints hints;
 	struct vial_ring *ring;
 	struct vial_attached *attached;
 	struct vial_timer deadline, grace, silence;

@@ -356,6 +356,11 @@ void vial_procguard_make_way(pid_t own_session)
 	pause_crowd();
 }
 
+void vial_procguard_spare(pid_t own_session)
+{
+	spared = own_session;
+}
+
 bool vial_procguard_look(bool is_calm)
 {
 	unsigned tasks = task_count();

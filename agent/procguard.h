@@ -21,6 +21,9 @@
  * priorities), that session is stopped for a moment. Not the caller's own; 0 for none.
  */
 void vial_procguard_make_way(pid_t own_session);
+
+/* The command is this one: should it become a crowd itself, it is not paused for its own sake. */
+void vial_procguard_spare(pid_t own_session);
 void vial_procguard_set_limit(unsigned limit);
 /*
  * For the memory guard's regular look. True when another should come soon: the sandbox is near its limit, or has many processes, or many more than

@@ -249,31 +249,27 @@ static void close_descriptors(struct msghdr *message)
 	}
 }
 
+/* One report: if there are more, the loop comes back at once, and mostly there are not. */
 static void on_readable(struct vial_watch *watch, uint32_t events, void *data)
 {
-	for (int round = 0; round < 64; round++) {
-		struct vial_zone_report report;
-		union {
-			char bytes[CMSG_SPACE(sizeof(struct ucred)) + CMSG_SPACE(sizeof(int) * 8)];
-			struct cmsghdr align;
-		} control;
-		struct iovec part = { .iov_base = &report, .iov_len = sizeof(report) };
-		struct msghdr message = { .msg_iov = &part, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof(control) };
-		int socket = zone.socket;
-		ssize_t size = recvmsg(socket, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+	struct vial_zone_report report;
+	union {
+		char bytes[CMSG_SPACE(sizeof(struct ucred)) + CMSG_SPACE(sizeof(int) * 8)];
+		struct cmsghdr align;
+	} control;
+	struct iovec part = { .iov_base = &report, .iov_len = sizeof(report) };
+	struct msghdr message = { .msg_iov = &part, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof(control) };
+	ssize_t size = recvmsg(zone.socket, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
 
-		if (size < 0 && (errno == EAGAIN || errno == EINTR))
-			return;
-		if (size <= 0) {
-			lose_zone();
-			return;
-		}
-		close_descriptors(&message);
-		if (size == sizeof(report))
-			on_report(&report, sender_of(&message));
-		if (zone.socket != socket)
-			return;
+	if (size < 0 && (errno == EAGAIN || errno == EINTR))
+		return;
+	if (size <= 0) {
+		lose_zone();
+		return;
 	}
+	close_descriptors(&message);
+	if (size == sizeof(report))
+		on_report(&report, sender_of(&message));
 }
 
 /* --- the init --- */

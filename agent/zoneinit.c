@@ -63,6 +63,7 @@ static unsigned child_count;
 static pid_t sudo_server;
 static bool needs_sudo_server = true;
 static bool has_oom_killer;
+static volatile sig_atomic_t has_dead_child;
 
 static uint8_t packet[VIAL_ZONE_MAX_PACKET];
 static uint8_t child_stack[CHILD_STACK_BYTES] __attribute__((aligned(16)));
@@ -135,32 +136,38 @@ static void fail(struct job *job, enum vial_spawn_stage stage, int error)
 	_exit(127);
 }
 
-static void claim(uint32_t id)
+static void claim(uint32_t id, pid_t pid)
 {
-	struct vial_zone_report report = { .kind = VIAL_ZONE_CLAIM, .id = id, .pid = (int32_t)syscall(SYS_getpid) };
+	struct vial_zone_report report = { .kind = VIAL_ZONE_CLAIM, .id = id, .pid = pid };
 
 	send(VIAL_ZONE_SOCKET_FD, &report, sizeof(report), MSG_NOSIGNAL);
 }
 
+/* Every call costs a trip into the guest's kernel and back, so none is made for what is as it should be. */
 static void place_descriptors(struct job *job)
 {
+	uint32_t count = job->request->fd_count;
 	int null_fd = -1;
 
 	/* First out of each other's way, then into place; dup2 clears close-on-exec. */
-	for (uint32_t i = 0; i < job->request->fd_count; i++) {
+	for (uint32_t i = 0; i < count; i++) {
 		int source = job->fds[i];
 
+		/* Ours are /dev/null. */
+		if (source < 0 && i <= STDERR_FILENO)
+			continue;
 		if (source < 0 && null_fd < 0)
 			null_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
-		source = fcntl(source < 0 ? null_fd : source, F_DUPFD_CLOEXEC, FD_PARKING);
+		if (source < (int)count)
+			source = fcntl(source < 0 ? null_fd : source, F_DUPFD_CLOEXEC, FD_PARKING);
 		if (source < 0)
 			fail(job, VIAL_SPAWN_SETUP, errno);
 		job->fds[i] = source;
 	}
-	if (job->request->fd_count > VIAL_ZONE_SOCKET_FD)
+	if (count > VIAL_ZONE_SOCKET_FD)
 		close(VIAL_ZONE_SOCKET_FD);
-	for (uint32_t i = 0; i < job->request->fd_count; i++) {
-		if (dup2(job->fds[i], (int)i) < 0)
+	for (uint32_t i = 0; i < count; i++) {
+		if (job->fds[i] >= 0 && dup2(job->fds[i], (int)i) < 0)
 			fail(job, VIAL_SPAWN_SETUP, errno);
 	}
 }
@@ -215,8 +222,7 @@ static int child_main(void *data)
 	sigset_t none;
 
 	sigaction(SIGCHLD, &standard, NULL);
-	syscall(SYS_setsid);
-	claim(job->request->id);
+	claim(job->request->id, (pid_t)syscall(SYS_setsid));
 	place_descriptors(job);
 	if (job->request->is_tty)
 		ioctl(0, TIOCSCTTY, 0);
@@ -437,6 +443,7 @@ static bool receive_request(void)
 
 static void on_sigchld(int signal)
 {
+	has_dead_child = 1;
 }
 
 int vial_zone_init_main(void)
@@ -449,8 +456,12 @@ int vial_zone_init_main(void)
 	fcntl(VIAL_ZONE_SOCKET_FD, F_SETFD, FD_CLOEXEC);
 	sigemptyset(&blocked);
 	sigaddset(&blocked, SIGCHLD);
+	/* Ignored until here, and so would be in every program: `yes | head -1` needs it. We ourselves never take it. */
+	sigaddset(&blocked, SIGPIPE);
 	sigprocmask(SIG_SETMASK, &blocked, NULL);
+	signal(SIGPIPE, SIG_DFL);
 	sigemptyset(&open_mask);
+	sigaddset(&open_mask, SIGPIPE);
 	sigaction(SIGCHLD, &action, NULL);
 	/* The go-ahead: only now are we in the cgroup that bounds us and our children. */
 	if (!receive_request() || set_up() < 0)
@@ -459,6 +470,9 @@ int vial_zone_init_main(void)
 		keep_sudo_server();
 		if (ppoll(&socket, 1, NULL, &open_mask) > 0 && !receive_request())
 			return 0;
-		reap();
+		if (has_dead_child) {
+			has_dead_child = 0;
+			reap();
+		}
 	}
 }

@@ -90,6 +90,30 @@ def first(n):
     return [{"case": "first run after a restored create", **stats(spent), "value": percentile(spent, 0.5), "unit": "ms", "at_most": 60}]
 
 
+# A figure of each library whose figures are pages, as `figure`.
+PAGES = {
+    "plotly": "import plotly.graph_objects as go\nfigure = go.Figure(go.Bar(x=[1, 2], y=[2, 3]))",
+    "bokeh": "from bokeh.plotting import figure as new, show\nfigure = new(); figure.line([1, 2], [2, 3])",
+    "altair": "import altair, pandas\nfigure = altair.Chart(pandas.DataFrame({'a': [1, 2]})).mark_bar().encode(x='a')",
+}
+
+
+def pictures(n):
+    """A page with its still picture, once the library and what draws it are there."""
+    rows = []
+    with Daemon(pool_size=0, template="code-interpreter") as daemon:
+        sandbox = daemon.create()
+        for library, code in PAGES.items():
+            body = {"code": "show(figure)" if library == "bokeh" else "figure", "images": True}
+            draw = functools.partial(daemon.call, "POST", f"/sandboxes/{sandbox}/run", body)
+            daemon.run(sandbox, code)
+            assert "image/png" in draw()["results"][0], f"{library} has no picture"
+            spent = [timed(draw) for _ in range(n)]
+            rows.append({"case": f"{library}: a figure with its picture, once warm", **stats(spent), "value": percentile(spent, 0.5), "unit": "ms", "at_most": 1000})
+        daemon.delete(sandbox)
+    return rows
+
+
 def flood():
     megabytes = 100
     with Daemon(pool_size=0) as daemon:
@@ -110,4 +134,5 @@ def flood():
 
 def cases(quick):
     n = 100 if quick else 200
-    return [functools.partial(hot, n), functools.partial(first, 5 if quick else 20), functools.partial(second_context, 3 if quick else 10), flood]
+    return [functools.partial(hot, n), functools.partial(first, 5 if quick else 20), functools.partial(second_context, 3 if quick else 10),
+            functools.partial(pictures, 5 if quick else 20), flood]

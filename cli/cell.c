@@ -111,6 +111,8 @@ static gboolean on_error(VialCell *cell, json_t *data, GError **error)
 {
 	const char *text = vial_api_string(data, "traceback");
 	cell->has_error = TRUE;
+	if (cell->is_program && g_strcmp0(vial_api_string(data, "error_name"), "SystemExit") == 0)
+		return TRUE;
 	g_autofree char *joined = NULL;
 	if (!text && !(text = vial_api_string(data, "error"))) {
 		const char *name = vial_api_string(data, "name"), *value = vial_api_string(data, "value");
@@ -126,7 +128,7 @@ static gboolean on_error(VialCell *cell, json_t *data, GError **error)
 static gboolean fetch_file(VialCell *cell, VialProgress *progress, int root_fd, const json_t *file, GError **error)
 {
 	const char *path = vial_api_string(file, "path");
-	if (!path)
+	if (!path || json_is_true(json_object_get(file, "deleted")))
 		return TRUE;
 	const char *relative = g_str_has_prefix(path, WORKSPACE) ? path + strlen(WORKSPACE) : path;
 	while (*relative == '/')
@@ -224,7 +226,7 @@ gboolean vial_cell_run(VialCell *cell, const char *path, json_t *body, GError **
 	json_decref(run.files);
 	if (is_ok && cell->has_timed_out)
 		vial_output_note(cell->cli, "the time limit was reached");
-	if (is_ok && cell->has_restarted)
+	if (is_ok && cell->has_restarted && !cell->is_program)
 		vial_output_note(cell->cli, "the kernel was restarted: its variables are gone");
 	return is_ok;
 }
@@ -245,7 +247,7 @@ int vial_cell_exit_status(const VialCell *cell)
 {
 	if (cell->has_timed_out)
 		return VIAL_EXIT_TIMEOUT;
-	if (cell->exit_code)
-		return CLAMP(cell->exit_code, 1, 255);
+	if (cell->has_ended)
+		return CLAMP(cell->exit_code, 0, 255);
 	return cell->has_error ? VIAL_EXIT_ERROR : VIAL_EXIT_OK;
 }

@@ -13,6 +13,7 @@ typedef struct {
 	const char *sandbox_id;
 	const char *out_dir; /* where figures and changed files go; NULL: they are only mentioned */
 	gboolean is_raw;     /* the sandbox's bytes as they are */
+	gboolean is_program; /* that it exits is no error, and what it leaves behind nobody's loss */
 
 	/* Kept over runs: figures are numbered through. */
 	int figures, results;

@@ -27,6 +27,8 @@ struct VialEditor {
 	const char *language; /* an interned string */
 	char *history_file;
 	char prompt[64];
+	VialEditorComplete complete;
+	gpointer complete_data;
 };
 
 /* --- libedit's callbacks --- */
@@ -166,11 +168,62 @@ static unsigned char on_end(EditLine *edit, int key)
 	return CC_CURSOR;
 }
 
-/* Tab at the start of a line indents; elsewhere it is four blanks as well: there is nothing to complete from. */
+/* The words below the line, as many as help; the line itself is drawn again after them. */
+static void list_words(char **words)
+{
+	enum { SHOWN = 60, WIDTH = 76 };
+	int column = 0, shown = 0;
+	for (; *words && shown < SHOWN; words++, shown++) {
+		int width = (int)g_utf8_strlen(*words, -1) + 2;
+		if (column == 0 || column + width > WIDTH) {
+			fputs("\n", stdout);
+			column = 0;
+		}
+		printf("%s  ", *words);
+		column += width;
+	}
+	fputs(*words ? "\n...\n" : "\n", stdout);
+	fflush(stdout);
+}
+
+static gsize common_length(char **words)
+{
+	gsize length = strlen(words[0]);
+	for (char **other = words + 1; *other; other++)
+		while (strncmp(words[0], *other, length) != 0)
+			length--;
+	/* Not within a character. */
+	while (length > 0 && ((guchar)words[0][length] & 0xc0) == 0x80)
+		length--;
+	return length;
+}
+
+/* Where a line begins Tab indents; behind a word it completes that, or shows what it might become. */
 static unsigned char on_tab(EditLine *edit, int key)
 {
-	el_insertstr(edit, "    ");
-	return CC_REFRESH;
+	VialEditor *editor = editor_of(edit);
+	const LineInfo *line = el_line(edit);
+	const char *start = line->cursor;
+	while (start > line->buffer && (start[-1] == ' ' || start[-1] == '\t'))
+		start--;
+	if (start == line->buffer || start[-1] == '\n' || !editor->complete) {
+		el_insertstr(edit, "    ");
+		return CC_REFRESH;
+	}
+	g_autofree char *before = g_strndup(line->buffer, line->cursor - line->buffer);
+	g_auto(GStrv) words = editor->complete(before, editor->complete_data);
+	if (!words || !words[0] || !words[1])
+		return CC_NORM;
+	gsize typed = strlen(words[0]), common = common_length(words + 1);
+	if (common > typed && strncmp(words[0], words[1], typed) == 0) {
+		g_autofree char *rest = g_strndup(words[1] + typed, common - typed);
+		el_insertstr(edit, rest);
+		return CC_REFRESH;
+	}
+	if (!words[2])
+		return CC_NORM;
+	list_words(words + 1);
+	return CC_REDISPLAY;
 }
 
 static void bind_keys(EditLine *edit)
@@ -182,7 +235,7 @@ static void bind_keys(EditLine *edit)
 	el_wset(edit, EL_ADDFN, L"vial-down", L"a line down, or forth in history", on_down);
 	el_wset(edit, EL_ADDFN, L"vial-home", L"to the start of the line", on_home);
 	el_wset(edit, EL_ADDFN, L"vial-end", L"to the end of the line", on_end);
-	el_wset(edit, EL_ADDFN, L"vial-tab", L"indent", on_tab);
+	el_wset(edit, EL_ADDFN, L"vial-tab", L"indent or complete", on_tab);
 	static const char *const keys[][2] = {
 		{ "\r", "vial-enter" },
 		{ "\n", "vial-enter" },
@@ -260,6 +313,12 @@ VialEditor *vial_editor_new(const char *language)
 	}
 	load_history(editor);
 	return editor;
+}
+
+void vial_editor_set_completer(VialEditor *editor, VialEditorComplete complete, gpointer data)
+{
+	editor->complete = complete;
+	editor->complete_data = data;
 }
 
 void vial_editor_free(VialEditor *editor)

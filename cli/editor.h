@@ -16,6 +16,12 @@ typedef enum {
 } VialEditorOutcome;
 
 VialEditor *vial_editor_new(const char *language);
+/*
+ * Who knows what Tab may make of the text before the cursor. Its first word is the one that is being typed, the others what it may become, whole;
+ * NULL or fewer than two: nothing. All are printable.
+ */
+typedef GStrv (*VialEditorComplete)(const char *before, gpointer data);
+void vial_editor_set_completer(VialEditor *editor, VialEditorComplete complete, gpointer data);
 void vial_editor_free(VialEditor *editor); /* saves the history */
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(VialEditor, vial_editor_free)
 /* Another language: another prompt, history and notion of what is complete. */

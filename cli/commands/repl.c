@@ -11,6 +11,9 @@
 #include "cli/editor.h"
 #include "cli/interrupt.h"
 #include "cli/output.h"
+#include "cli/sanitize.h"
+
+enum { COMPLETE_TIMEOUT_MS = 2000 };
 
 static char *language_name, *sandbox_given, *out_dir;
 static gboolean is_raw;
@@ -28,7 +31,8 @@ static const VialOption options[] = {
 const VialSyntax vial_repl_syntax = {
 	.arguments = "[OPTION...]",
 	.description = "Enter runs what is complete and else begins a new line; Alt-Enter always begins one. Up and down move in the\n"
-		       "cell, then in the history; Ctrl-R searches it. Ctrl-C interrupts a running cell, Ctrl-D leaves.\n"
+		       "cell, then in the history; Ctrl-R searches it. Tab completes a name, or shows what it may become. Ctrl-C\n"
+		       "interrupts a running cell, Ctrl-D leaves.\n"
 		       "\n"
 		       "  :lang NAME   another language, in the same sandbox\n"
 		       "  :restart     a fresh kernel, its variables gone\n"
@@ -78,6 +82,47 @@ static gboolean on_interrupt(gpointer data)
 		return TRUE;
 	vial_output_note(((Repl *)data)->cli, "the cell could not be interrupted: %s", error->message);
 	return FALSE;
+}
+
+/* The kernels know their names: asked for in a cell of its own (guest/kernels, "complete"). Shells quote in their own way; the others as JSON does.
+ */
+static char *completing_code(const char *language, const char *before)
+{
+	if (strcmp(language, "bash") == 0) {
+		g_autofree char *quoted = g_shell_quote(before);
+		return g_strdup_printf("__vial_complete %s", quoted);
+	}
+	g_autoptr(json_t) text = json_string(before);
+	char *literal = text ? json_dumps(text, JSON_ENCODE_ANY | JSON_ENSURE_ASCII) : NULL;
+	const char *form = strcmp(language, "python") == 0 ? "__import__(\"vial_kernel.complete\").complete.show(%s)"
+	                                                   : "globalThis[Symbol.for(\"vial.complete\")](%s)";
+	char *code = literal ? g_strdup_printf(form, literal) : NULL;
+	free(literal);
+	return code;
+}
+
+static GStrv complete(const char *before, gpointer data)
+{
+	Repl *repl = data;
+	g_autoptr(json_t) execution = NULL;
+	const char *id = session_id(repl, NULL);
+	g_autofree char *code = completing_code(repl->language, before);
+	if (!id || !code)
+		return NULL;
+	g_autofree char *path = vial_api_path("/sandboxes/%s/repl/sessions/%s/run", repl->sandbox_id, id);
+	if (!vial_api_call(repl->cli, "POST", path, json_pack("{s:s, s:i}", "code", code, "timeout_ms", COMPLETE_TIMEOUT_MS), &execution, NULL))
+		return NULL;
+	const char *text = vial_api_string(execution, "stdout");
+	g_auto(GStrv) lines = g_strsplit(text ? text : "", "\n", -1);
+	GPtrArray *words = g_ptr_array_new();
+	/* They come from the sandbox: nothing that a terminal would take for a command. The first may be empty, the others not. */
+	for (char **line = lines; *line; line++) {
+		g_autofree char *clean = vial_sanitize_line(*line);
+		if (strcmp(clean, *line) == 0 && (words->len == 0 || *clean))
+			g_ptr_array_add(words, g_steal_pointer(&clean));
+	}
+	g_ptr_array_add(words, NULL);
+	return (GStrv)g_ptr_array_free(words, FALSE);
 }
 
 /* FALSE: the REPL cannot go on. */
@@ -192,6 +237,7 @@ int vial_repl_run(VialCli *cli, int argc, char **argv)
 		.number = 1,
 		.cell = { .cli = cli, .sandbox_id = id, .out_dir = out_dir, .is_raw = is_raw },
 	};
+	vial_editor_set_completer(editor, complete, &repl);
 	if (isatty(STDIN_FILENO))
 		vial_output_note(cli, "%s in %ssandbox %s (:help, Ctrl-D leaves)", language, vial_ephemeral_is_ours(sandbox) ? "a new " : "", id);
 	gboolean is_ok = loop(&repl, &error);

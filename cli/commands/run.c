@@ -28,16 +28,18 @@ static const VialOption options[] = {
 };
 
 const VialSyntax vial_run_syntax = {
-	.arguments = "FILE|-",
+	.arguments = "FILE|- [ARGUMENT...]",
 	.description = "Runs the file as one cell of a notebook: output as it comes, then the value of the last expression. Without\n"
-		       "--sandbox it runs in a sandbox of its own, which is removed afterwards. The status is 0 when the code ran\n"
-		       "through, 1 when it raised an error.\n"
+		       "--sandbox it runs in a sandbox of its own, which is removed afterwards. JavaScript ends when its event loop\n"
+		       "is empty. The status is what the code exits with, else 0 when it ran through and 1 when it raised an error.\n"
+		       "Arguments that begin with - come after --.\n"
 		       "\n"
 		       "  vial run plot.py --out figures\n"
+		       "  vial run convert.py in.csv out.parquet\n"
 		       "  echo '6*7' | vial run -",
 	.options = options,
 	.min_arguments = 1,
-	.max_arguments = 1,
+	.max_arguments = -1,
 	.completes = "@file",
 };
 
@@ -91,9 +93,14 @@ static const char *find_language(const char *file, const char *code)
 	return strcmp(file, "-") == 0 ? "python" : NULL;
 }
 
-static json_t *run_body(const char *code, const char *language)
+/* argv[0] is the file's name without its place: that is nobody's business in the sandbox. */
+static json_t *run_body(const char *code, const char *language, int argc, char **argv)
 {
-	json_t *body = json_pack("{s:s, s:s}", "code", code, "language", language);
+	json_t *body = json_pack("{s:s, s:s}", "code", code, "language", language), *words = json_array();
+	g_autofree char *name = g_path_get_basename(argv[0]);
+	for (int i = 0; i < argc; i++)
+		json_array_append_new(words, json_string(i == 0 ? name : argv[i]));
+	json_object_set_new(body, "argv", words);
 	if (timeout_seconds)
 		json_object_set_new(body, "timeout_ms", json_integer(timeout_seconds * 1000));
 	return body;
@@ -129,11 +136,11 @@ int vial_run_run(VialCli *cli, int argc, char **argv)
 	if (!sandbox)
 		return vial_output_fail_remote(cli, error);
 	const char *id = vial_ephemeral_id(sandbox);
-	VialCell cell = { .cli = cli, .sandbox_id = id, .out_dir = out_dir, .is_raw = is_raw };
+	VialCell cell = { .cli = cli, .sandbox_id = id, .out_dir = out_dir, .is_raw = is_raw, .is_program = !sandbox_given };
 	if (cli->is_json)
-		return run_collected(cli, &cell, run_body(code, language));
+		return run_collected(cli, &cell, run_body(code, language, argc, argv));
 	g_autofree char *path = vial_api_path("/sandboxes/%s/run/stream", id);
-	if (!vial_cell_run(&cell, path, run_body(code, language), &error))
+	if (!vial_cell_run(&cell, path, run_body(code, language, argc, argv), &error))
 		return vial_output_fail_remote(cli, error);
 	return vial_cell_exit_status(&cell);
 }

@@ -3,10 +3,12 @@
  * The configuration of one microVM, docs/microvm.md's vmm.json. Everything but the size and the user is the same for every sandbox of a
  * template, because a snapshot is restored only into a machine of the same shape.
  */
+#include <glib/gstdio.h>
 #include <math.h>
 
 #include "engine/microvm_private.h"
 
+#define MIB (1024 * 1024)
 #define MAX_VCPUS 8
 /* What the guest's kernel takes for itself, so that programs find about memory_mb: its image, and a 64th for its page tables of pages. */
 #define KERNEL_MB 40
@@ -40,6 +42,18 @@ static char *command_line(const VialGuestNet *net)
 	                       net->gateway_v6);
 }
 
+/*
+ * The image and, beside it, about disk_mb to write to: an image may well be bigger than disk_mb. vmm/guest/build-disk leaves up to a quarter of it
+ * empty. Taken from the file's length alone, because a snapshot is restored only onto a disk of the same size.
+ */
+static gint64 disk_size_mb(const char *image, gint64 disk_mb)
+{
+	GStatBuf info;
+	gint64 image_mb = g_stat(image, &info) == 0 ? ((gint64)info.st_size + MIB - 1) / MIB : 0;
+
+	return MAX(image_mb, image_mb * 3 / 4 + disk_mb);
+}
+
 json_t *vial_microvm_config(const VialLaunch *launch, const char *kernel, const char *root_disk, const char *runtime_disk)
 {
 	VialMachineSize size = vial_microvm_size(&launch->limits);
@@ -48,8 +62,8 @@ json_t *vial_microvm_config(const VialLaunch *launch, const char *kernel, const 
 	json_int_t uid = FIRST_UID + (g_str_hash(launch->id) & UID_MASK);
 	json_t *config = json_pack("{s:s, s:s, s:s, s:i, s:i, s:[{s:s, s:b, s:I, s:s}, {s:s, s:s}], s:s, s:I, s:I}", "kernel", image, "initrd",
 	                           initrd, "command_line", line, "vcpus", (int)size.vcpus, "memory_mb", (int)size.memory_mb, "disks", "image",
-	                           root_disk, "writable", 1, "size_mb", (json_int_t)launch->limits.disk_mb, "serial", "root", "image", runtime_disk,
-	                           "serial", "vial", "overlay_dir", launch->dir, "uid", uid, "gid", uid);
+	                           root_disk, "writable", 1, "size_mb", (json_int_t)disk_size_mb(root_disk, launch->limits.disk_mb), "serial", "root",
+	                           "image", runtime_disk, "serial", "vial", "overlay_dir", launch->dir, "uid", uid, "gid", uid);
 
 	if (launch->netns && launch->net)
 		json_object_set_new(config, "net", json_pack("{s:s}", "mac", launch->net->mac));

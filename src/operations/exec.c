@@ -171,33 +171,12 @@ static void on_closed(VialOperation *operation, json_t *result, const GError *er
 
 /* Beginning */
 
-static gboolean check_argv(json_t *argv, GError **error)
-{
-	json_t *word;
-	gsize i;
-
-	if (!json_is_array(argv))
-		return vial_fail(error, VIAL_ERROR_INVALID, "field \"argv\" must be an array of strings");
-	if (json_array_size(argv) == 0)
-		return vial_fail(error, VIAL_ERROR_INVALID, "field \"argv\" must not be empty");
-	if (json_array_size(argv) > VIAL_ARGV_MAX_WORDS)
-		return vial_fail(error, VIAL_ERROR_INVALID, "field \"argv\" has too many elements: at most %d", VIAL_ARGV_MAX_WORDS);
-	json_array_foreach (argv, i, word) {
-		if (!json_is_string(word))
-			return vial_fail(error, VIAL_ERROR_INVALID, "field \"argv[%" G_GSIZE_FORMAT "]\" must be a string", i);
-		if (json_string_length(word) > VIAL_COMMAND_MAX_BYTES)
-			return vial_fail(error, VIAL_ERROR_INVALID, "field \"argv[%" G_GSIZE_FORMAT "]\" is too long: at most %d bytes", i,
-			                 VIAL_COMMAND_MAX_BYTES);
-	}
-	return TRUE;
-}
-
 static gboolean check(const VialExecRequest *request, GError **error)
 {
 	if (!request->cmd == !request->argv)
 		return vial_fail(error, VIAL_ERROR_INVALID, "give either cmd (a shell line) or argv (a list of words)%s",
 		                 request->cmd ? ", not both" : "");
-	return vial_check_text("cmd", request->cmd, VIAL_COMMAND_MAX_BYTES, error) && (!request->argv || check_argv(request->argv, error)) &&
+	return vial_check_text("cmd", request->cmd, VIAL_COMMAND_MAX_BYTES, error) && (!request->argv || vial_check_argv(request->argv, error)) &&
 	       vial_check_text("cwd", request->cwd, VIAL_PATH_MAX_BYTES, error) && vial_check_user(request->user, error) &&
 	       vial_check_env(request->env, error) &&
 	       vial_check_real("timeout_seconds", request->timeout_seconds, 0, VIAL_TIMEOUT_MAX_MS / 1000, error) &&

@@ -17,6 +17,7 @@
 /* Commands */
 #define VIAL_COMMAND_MAX_BYTES (128 * 1024) /* a shell line, or one word of argv */
 #define VIAL_ARGV_MAX_WORDS 1024
+#define VIAL_RUN_ARGV_MAX_BYTES (64 * 1024) /* a run's words together: they travel in one frame with the code */
 #define VIAL_SIGNAL_MAX_BYTES 16
 #define VIAL_TERMINAL_MAX_CELLS 4095 /* rows or columns */
 #define VIAL_TERMINAL_DEFAULT_ROWS 24

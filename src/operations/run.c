@@ -36,19 +36,26 @@ typedef struct {
 	const char *event;
 	const char *name, *value, *traceback;
 	gboolean is_main_result;
+	const char *display_id;
+	gboolean is_update, wait;
 } Event;
 
 VIAL_SHAPE(event_shape, { "event", VIAL_SHAPE_TOKEN, TRUE, 0, 32, NULL, G_STRUCT_OFFSET(Event, event) },
            { "name", VIAL_SHAPE_TEXT, FALSE, 0, 4096, NULL, G_STRUCT_OFFSET(Event, name) },
            { "value", VIAL_SHAPE_TEXT, FALSE, 0, TRACEBACK_MAX_BYTES, NULL, G_STRUCT_OFFSET(Event, value) },
            { "traceback", VIAL_SHAPE_TEXT, FALSE, 0, TRACEBACK_MAX_BYTES, NULL, G_STRUCT_OFFSET(Event, traceback) },
-           { "is_main_result", VIAL_SHAPE_BOOL, FALSE, 0, 0, NULL, G_STRUCT_OFFSET(Event, is_main_result) });
+           { "is_main_result", VIAL_SHAPE_BOOL, FALSE, 0, 0, NULL, G_STRUCT_OFFSET(Event, is_main_result) },
+           { "display_id", VIAL_SHAPE_TEXT, FALSE, 0, 1024, NULL, G_STRUCT_OFFSET(Event, display_id) },
+           { "is_update", VIAL_SHAPE_BOOL, FALSE, 0, 0, NULL, G_STRUCT_OFFSET(Event, is_update) },
+           { "wait", VIAL_SHAPE_BOOL, FALSE, 0, 0, NULL, G_STRUCT_OFFSET(Event, wait) });
 
 VIAL_SHAPE(file_shape, { "path", VIAL_SHAPE_TEXT, TRUE, 0, 3 * VIAL_PATH_MAX_BYTES, NULL, 0 },
-           { "size", VIAL_SHAPE_INT, TRUE, 0, G_MAXINT64, NULL, 0 }, { "mime", VIAL_SHAPE_TOKEN, TRUE, 0, 128, NULL, 0 });
+           { "size", VIAL_SHAPE_INT, TRUE, 0, G_MAXINT64, NULL, 0 }, { "mime", VIAL_SHAPE_TOKEN, TRUE, 0, 128, NULL, 0 },
+           { "deleted", VIAL_SHAPE_BOOL, FALSE, 0, 0, NULL, 0 });
 
 VIAL_SHAPE(end_shape, { "execution_count", VIAL_SHAPE_INT, TRUE, 0, G_MAXINT64, NULL, G_STRUCT_OFFSET(VialRunEnd, execution_count) },
            { "duration_ms", VIAL_SHAPE_INT, TRUE, 0, G_MAXINT64, NULL, G_STRUCT_OFFSET(VialRunEnd, duration_ms) },
+           { "exit_code", VIAL_SHAPE_INT, FALSE, 0, 255, NULL, G_STRUCT_OFFSET(VialRunEnd, exit_code) },
            { "timed_out", VIAL_SHAPE_BOOL, TRUE, 0, 0, NULL, G_STRUCT_OFFSET(VialRunEnd, timed_out) },
            { "kernel_restarted", VIAL_SHAPE_BOOL, TRUE, 0, 0, NULL, G_STRUCT_OFFSET(VialRunEnd, kernel_restarted) },
            { "truncated", VIAL_SHAPE_BOOL, TRUE, 0, 0, NULL, G_STRUCT_OFFSET(VialRunEnd, truncated) },
@@ -142,7 +149,9 @@ static char *clean(const Run *run, const char *text)
 static gboolean take_result(VialOperation *operation, const Event *event, json_t *bundle)
 {
 	Run *run = vial_guest_state(operation);
-	VialRunResult result = { .bundle = bundle, .is_main_result = event->is_main_result };
+	VialRunResult result = {
+		.bundle = bundle, .is_main_result = event->is_main_result, .display_id = event->display_id, .is_update = event->is_update
+	};
 	g_autofree char *text = NULL;
 	g_autoptr(GError) problem = NULL;
 
@@ -178,6 +187,13 @@ static gboolean take_error(VialOperation *operation, const Event *event)
 	return run->sink->error(&error, run->data);
 }
 
+/* What is gone no longer counts: whoever draws the same thing for an hour sends more than any answer may have. */
+static gboolean take_clear(Run *run, gboolean is_waiting)
+{
+	run->output_bytes = run->results_bytes = 0;
+	return run->sink->clear && run->sink->clear(is_waiting, run->data);
+}
+
 static gboolean on_event(VialOperation *operation, json_t *json)
 {
 	Run *run = vial_guest_state(operation);
@@ -186,6 +202,8 @@ static gboolean on_event(VialOperation *operation, json_t *json)
 
 	if (!vial_shape_read(&event_shape, json, &event, &problem))
 		return vial_guest_reject(operation, problem);
+	if (strcmp(event.event, "clear") == 0)
+		return take_clear(run, event.wait);
 	if (strcmp(event.event, "result") != 0 && ++run->n_other_events > VIAL_RUN_MAX_ERRORS)
 		return abandon(operation);
 	if (strcmp(event.event, "result") == 0)
@@ -202,7 +220,7 @@ static json_t *outcome(const Run *run, const VialRunEnd *end)
 {
 	json_t *json = json_pack("{s:s, s:I, s:I, s:b, s:b, s:b, s:i}", "execution_id", end->execution_id, "execution_count",
 	                         (json_int_t)end->execution_count, "duration_ms", (json_int_t)end->duration_ms, "timed_out", end->timed_out,
-	                         "kernel_restarted", end->kernel_restarted, "truncated", end->truncated, "exit_code", end->has_error ? 1 : 0);
+	                         "kernel_restarted", end->kernel_restarted, "truncated", end->truncated, "exit_code", (int)end->exit_code);
 
 	if (run->error_name) {
 		json_object_set_new(json, "error_name", json_string(run->error_name));
@@ -224,7 +242,7 @@ static void fail(VialOperation *operation, const GError *error)
 static void on_closed(VialOperation *operation, json_t *result, const GError *error)
 {
 	Run *run = vial_guest_state(operation);
-	VialRunEnd end = { .has_error = run->has_error };
+	VialRunEnd end = { .has_error = run->has_error, .exit_code = run->has_error };
 	g_autoptr(GError) problem = NULL, refusal = NULL;
 	g_autoptr(json_t) files = NULL;
 	g_autofree char *id = NULL;
@@ -258,13 +276,32 @@ static json_t *check_code(GBytes *bytes, GError **error)
 	return text;
 }
 
+static gboolean check_argv(json_t *argv, GError **error)
+{
+	gsize size = 0, i;
+	json_t *word;
+
+	if (!argv)
+		return TRUE;
+	if (!vial_check_argv(argv, error))
+		return FALSE;
+	json_array_foreach (argv, i, word) {
+		if (strlen(json_string_value(word)) != json_string_length(word))
+			return vial_fail(error, VIAL_ERROR_INVALID, "field \"argv[%" G_GSIZE_FORMAT "]\" has a NUL in it", i);
+		size += json_string_length(word);
+	}
+	return size <= VIAL_RUN_ARGV_MAX_BYTES ||
+	       vial_fail(error, VIAL_ERROR_INVALID, "field \"argv\" is too long: at most %d bytes in all", VIAL_RUN_ARGV_MAX_BYTES);
+}
+
 static gboolean check(const VialRunRequest *request, GError **error)
 {
 	if (!request->code)
 		return vial_fail(error, VIAL_ERROR_INVALID, "field \"code\" is required");
 	return vial_check_text("language", request->language, VIAL_LANGUAGE_MAX_BYTES, error) &&
 	       vial_check_int("timeout_ms", request->timeout_ms, 0, VIAL_TIMEOUT_MAX_MS, error) &&
-	       vial_check_int("max_output_bytes", request->max_output_bytes, 0, VIAL_OUTPUT_MAX_BYTES, error) && vial_check_env(request->env, error);
+	       vial_check_int("max_output_bytes", request->max_output_bytes, 0, VIAL_OUTPUT_MAX_BYTES, error) &&
+	       vial_check_env(request->env, error) && check_argv(request->argv, error);
 }
 
 static json_t *make_open(const VialRunRequest *request, json_t *code, const VialRunBudget *budget)
@@ -286,8 +323,12 @@ static json_t *make_open(const VialRunRequest *request, json_t *code, const Vial
 	json_object_set_new(open, "max_results_bytes", json_integer(budget->max_results_bytes));
 	if (request->raw_ansi)
 		json_object_set_new(open, "raw_ansi", json_true());
+	if (request->images)
+		json_object_set_new(open, "images", json_true());
 	if (request->env)
 		json_object_set(open, "env", request->env);
+	if (request->argv)
+		json_object_set(open, "argv", request->argv);
 	return open;
 }
 

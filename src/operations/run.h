@@ -15,7 +15,9 @@ typedef struct {
 	gint64 timeout_ms;       /* 0: none */
 	gint64 max_output_bytes; /* of each of stdout and stderr, or VIAL_UNSAID */
 	gboolean raw_ansi;       /* control sequences are wanted */
+	gboolean images;         /* a still picture beside what only a page can show */
 	json_t *env;             /* an object of strings, or NULL */
+	json_t *argv;            /* the code is a program with this name and these arguments: a list of strings, or NULL */
 } VialRunRequest;
 
 typedef enum { VIAL_OUTPUT_STDOUT, VIAL_OUTPUT_STDERR } VialOutputStream;
@@ -25,6 +27,8 @@ typedef struct {
 	json_t *bundle;
 	gsize size_bytes; /* as JSON */
 	gboolean is_main_result;
+	const char *display_id; /* by which it can be replaced, or NULL */
+	gboolean is_update;     /* it takes the place of what has that id */
 } VialRunResult;
 
 typedef struct {
@@ -36,6 +40,7 @@ typedef struct {
 	gint64 execution_count;
 	gint64 duration_ms;
 	gboolean has_error; /* the code failed: the sink heard of it */
+	gint64 exit_code;   /* as a shell would have it */
 	gboolean timed_out;
 	gboolean kernel_restarted;
 	gboolean cancelled;
@@ -44,7 +49,7 @@ typedef struct {
 	gint64 results_omitted;   /* by the agent or by us */
 	const char *results_file; /* where in the sandbox those are, or NULL */
 	gint64 results_lost;      /* of the omitted: not in that file, because the disk was full or we cut what the guest should have */
-	json_t *files;            /* a list of {path, size, mime}: made or changed by this run */
+	json_t *files;            /* a list of {path, size, mime, deleted?}: made, changed or removed by this run */
 	gboolean files_truncated; /* there were more */
 } VialRunEnd;
 
@@ -53,6 +58,8 @@ typedef struct {
 	void (*begun)(VialOperation *operation, gpointer data);
 	gboolean (*output)(VialOutputStream stream, const char *text, gsize size, gpointer data);
 	gboolean (*result)(const VialRunResult *result, gpointer data);
+	/* What was shown so far is to go: at once, or when something else comes, so that nothing flickers. May be NULL. */
+	gboolean (*clear)(gboolean is_waiting, gpointer data);
 	gboolean (*error)(const VialRunError *error, gpointer data);
 	/* `end` or `error`; everything is borrowed. */
 	void (*end)(const VialRunEnd *end, const GError *error, gpointer data);

@@ -109,3 +109,24 @@ gboolean vial_check_env(json_t *env, GError **error)
 	}
 	return TRUE;
 }
+
+gboolean vial_check_argv(json_t *argv, GError **error)
+{
+	json_t *word;
+	gsize i;
+
+	if (!json_is_array(argv))
+		return vial_fail(error, VIAL_ERROR_INVALID, "field \"argv\" must be an array of strings");
+	if (json_array_size(argv) == 0)
+		return vial_fail(error, VIAL_ERROR_INVALID, "field \"argv\" must not be empty");
+	if (json_array_size(argv) > VIAL_ARGV_MAX_WORDS)
+		return vial_fail(error, VIAL_ERROR_INVALID, "field \"argv\" has too many elements: at most %d", VIAL_ARGV_MAX_WORDS);
+	json_array_foreach (argv, i, word) {
+		if (!json_is_string(word))
+			return vial_fail(error, VIAL_ERROR_INVALID, "field \"argv[%" G_GSIZE_FORMAT "]\" must be a string", i);
+		if (json_string_length(word) > VIAL_COMMAND_MAX_BYTES)
+			return vial_fail(error, VIAL_ERROR_INVALID, "field \"argv[%" G_GSIZE_FORMAT "]\" is too long: at most %d bytes", i,
+			                 VIAL_COMMAND_MAX_BYTES);
+	}
+	return TRUE;
+}

@@ -22,3 +22,5 @@ gboolean vial_check_choice(const char *field, const char *text, const char *cons
 /* Objects of strings; NULL is fine. */
 gboolean vial_check_metadata(json_t *metadata, GError **error);
 gboolean vial_check_env(json_t *env, GError **error);
+/* A list of words, not NULL. */
+gboolean vial_check_argv(json_t *argv, GError **error);

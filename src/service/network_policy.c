@@ -12,11 +12,14 @@ static void tell_guest(VialSandbox *sandbox)
 	const char *nameserver = vial_slots_nameserver(sandbox->app->slots, sandbox->host_id);
 	g_autofree char *line = nameserver ? g_strdup_printf("nameserver %s\n", nameserver) : g_strdup("");
 	g_autofree char *script = g_strdup_printf("printf '%%s' '%s' > /etc/resolv.conf", line);
+	VialChannel *channel = vial_sandbox_channel(sandbox);
 
-	if (vial_sandbox_channel(sandbox))
-		vial_channel_call(vial_sandbox_channel(sandbox),
-		                  json_pack("{s:s, s:[s, s, s], s:s}", "op", "exec", "argv", "sh", "-c", script, "user", "root"), TELL_TIMEOUT_MS,
-		                  NULL, NULL);
+	if (!channel)
+		return;
+	vial_channel_call(channel, json_pack("{s:s, s:s?}", "op", "net.resolver", "nameserver", nameserver), TELL_TIMEOUT_MS, NULL, NULL);
+	/* An agent that was there before this viald may not know that one. */
+	vial_channel_call(channel, json_pack("{s:s, s:[s, s, s], s:s}", "op", "exec", "argv", "sh", "-c", script, "user", "root"), TELL_TIMEOUT_MS,
+	                  NULL, NULL);
 }
 
 /* A transition like the others: a wake or a fork under way would put the policy in force that it began with, over the new one. */

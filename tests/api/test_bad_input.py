@@ -101,7 +101,7 @@ FIELDS = [  # route, a body that would do, field, its type
     ("POST /exec", {"cmd": "true"}, "timeout_seconds", "number"), ("POST /exec", {"cmd": "true"}, "background", "boolean"),
     ("POST /exec", {}, "argv", "array"),
     ("POST /run", {"code": "1"}, "code", "string"), ("POST /run", {"code": "1"}, "language", "string"), ("POST /run", {"code": "1"}, "timeout_ms", "number"),
-    ("POST /run", {"code": "1"}, "env", "object"), ("POST /run", {"code": "1"}, "max_output_bytes", "number"), ("POST /run", {"code": "1"}, "raw_ansi", "boolean"),
+    ("POST /run", {"code": "1"}, "env", "object"), ("POST /run", {"code": "1"}, "max_output_bytes", "number"), ("POST /run", {"code": "1"}, "raw_ansi", "boolean"), ("POST /run", {"code": "1"}, "images", "boolean"),
     ("POST /repl/sessions", {}, "language", "string"), ("POST /repl/sessions", {}, "cwd", "string"),
     ("POST /fs/mkdir", {"path": "/workspace/d"}, "path", "string"), ("POST /fs/mkdir", {"path": "/workspace/d"}, "user", "string"),
     ("POST /fs/move", {"path": "/workspace/d", "to": "/workspace/e"}, "to", "string"),

@@ -82,6 +82,7 @@ def test_a_time_limit_ends_the_command_and_all_it_started(sandbox):
     result = sandbox.exec("echo before; (exec -a tardy-child sleep 300) & exec -a tardy sleep 300", timeout_seconds=3)
     assert time.monotonic() - started < slow(20)
     assert result["timed_out"] is True and result["stdout"] == "before\n" and result["exit_code"] != 0
+    assert result["stderr"].endswith("timed out after 3 s\n"), result
     wait_until(lambda: not alive(sandbox, "tardy"))
 
 

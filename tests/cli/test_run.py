@@ -49,6 +49,25 @@ def test_an_error_is_status_1_and_its_traceback_on_stderr(vial, sandbox):
     assert done.returncode == 1 and done.stdout == "before\n" and "ZeroDivisionError" in done.stderr
 
 
+@pytest.mark.parametrize("name, code, output, status", [
+    ("a.py", "import os, sys; print(sys.argv); sys.stdout.flush(); os._exit(3)", "['a.py', 'x', '-y z']\n", 3),
+    ("a.sh", 'echo "$0 $# $1 $2"; exit 4', "a.sh 2 x -y z\n", 4),
+    ("b.sh", "(exit 7)", "", 7),
+    ("a.js", "console.log(process.argv.slice(1).join()); process.exit(5)", "a.js,x,-y z\n", 5),
+    ("b.js", "setTimeout(() => console.log('later'), 300)", "later\n", 0),
+    ("c.js", "setTimeout(() => { throw new Error('late') }, 100)", "", 1),
+])
+def test_a_file_is_a_program_with_arguments_and_a_status(vial, tmp_path, name, code, output, status):
+    if vial.server.fake:
+        pytest.skip("the stand-in has no kernels of ours")
+    (tmp_path / name).write_text(code)
+    done = vial("run", "-t", "code-interpreter", tmp_path / name, "x", "--", "-y z", check=False)
+    assert done.stdout == output and done.returncode == status, done.stderr
+    assert "restarted" not in done.stderr
+    collected = vial("run", "--json", "-t", "code-interpreter", tmp_path / name, "x", "--", "-y z", check=False)
+    assert json.loads(collected.stdout)["stdout"] == output and collected.returncode == status
+
+
 def test_json_is_the_execution(vial, sandbox):
     execution = vial.json("run", "-s", sandbox, "-", input="print('o'); 6*7")
     assert execution["stdout"] == "o\n" and execution["results"][-1]["text/plain"] == "42"
@@ -132,6 +151,49 @@ def test_repl_edits_several_lines_and_remembers_them(vial, sandbox):
     terminal.expect("range")
     terminal.type("\x03")
     prompt(terminal, 1)
+    terminal.type("\x04")
+    assert terminal.wait() == 0
+
+
+@pytest.mark.parametrize("language, cell, typed, completed", [
+    ("python", "lengthy_name = [6 * 7]", "lengthy_n\t.po\t()", r"[\r\n]42\r\n"),
+    ("python", "import math", "math.isq\t(49)", r"\b7\b"),
+    ("javascript", "const lengthyName = {inner: {deep: 42}}", "lengthyN\t.inn\t.de\t", r"[\r\n]42\r\n"),
+    ("bash", "lengthy_name() { echo 4''2; }", "lengthy_n\t", r"[\r\n]42\r\n"),
+])
+def test_tab_completes_what_the_kernel_knows(vial, language, cell, typed, completed):
+    if vial.server.fake:
+        pytest.skip("the stand-in has no kernels of ours")
+    sign = {"python": "py", "javascript": "js", "bash": "sh"}[language]
+    terminal = vial.terminal("repl", "-t", "code-interpreter", "--lang", language)
+    terminal.expect(rf"{sign}\[1\]> ")
+    terminal.type(cell + "\r")
+    terminal.expect(rf"{sign}\[2\]> ")
+    for part in typed.split("\t"):
+        terminal.type(part + "\t")
+        time.sleep(0.5)
+    terminal.type("\r")
+    terminal.expect(completed)
+    terminal.expect(rf"{sign}\[3\]> ")
+    if language == "python":
+        terminal.type("print(len(In), In[2])\r")
+        terminal.expect(r"[\r\n]4 (lengthy_name\.pop\(\)|math\.isqrt\(49\))")
+    terminal.type("\x04")
+    assert terminal.wait() == 0
+
+
+def test_tab_shows_what_a_word_may_become(vial):
+    if vial.server.fake:
+        pytest.skip("the stand-in has no kernels of ours")
+    terminal = vial.terminal("repl", "-t", "code-interpreter")
+    prompt(terminal, 1)
+    terminal.type("first_of_two = 1; first_or_not = 2\r")
+    prompt(terminal, 2)
+    terminal.type("first_o\t")
+    terminal.expect(r"first_of_two  first_or_not")
+    terminal.expect(r"py\[2\]> first_o")
+    terminal.type("r\t + 40\r")
+    terminal.expect(r"[\r\n]42\r\n")
     terminal.type("\x04")
     assert terminal.wait() == 0
 

@@ -76,6 +76,7 @@ def pipe_inputs():
     yield "run", message({"type": "result", **run, "data": {"text/plain": "2", "application/json": {"a": [1, 2.5, None, True]}}, "is_main_result": True}) + \
         message({"type": "done", **run, "status": "ok", "execution_count": 1, "exit_status": 0})
     yield "error", message(error) + message({"type": "ending", **run}) + message({"type": "reseeded", "number": 4294967295, "is_incomplete": True})
+    yield "clear", message({"type": "clear", **run, "wait": True}) + message({"type": "result", **run, "data": {"text/plain": "2"}, "display_id": "d", "is_update": True})
     yield "long-error", message({**error, "name": "n\x1b" * 300, "value": "\u00e9" * 3000})
     yield "odd-mime", message({"type": "result", **run, "data": {"text/\x1b[2J": "x", "": 1, "a/b;c=d": {"k" * 5000: 1}, "text/plain": []}, "display_id": "\x9b" * 300})
     yield "deep", message(b'{"type":"result","id":"e","data":{"application/json":' + b"[" * 31 + b"]" * 31 + b"}}")

@@ -12,6 +12,7 @@ class Case:
     stderr: str | None = None
     result: str | None = None  # text/plain of the main result; "" for none
     error: str | None = None  # error_name; every other case must succeed
+    exit_code: int | None = None  # where it is neither 0 nor an error's 1
     has: tuple = ()  # texts that must be in stdout, stderr, results or error
     mimes: tuple = ()  # of which one result must have all
     files: tuple = ()
@@ -21,7 +22,8 @@ class Case:
 
     def verify(self, execution):
         assert execution.get("error_name") == self.error, execution
-        assert execution["exit_code"] == (1 if self.error else 0), execution
+        expected = self.exit_code if self.exit_code is not None else 1 if self.error else 0
+        assert execution["exit_code"] == expected, execution
         if self.stdout is not None:
             assert execution["stdout"] == self.stdout, execution
         if self.stderr is not None:

@@ -71,7 +71,7 @@ class AgentRunner:
             "stdout": answer.stdout,
             "stderr": answer.stderr,
             "results": [event["data"] for event in answer.events if event.get("event") == "result"],
-            "exit_code": 1 if errors else 0,
+            "exit_code": answer.result.get("exit_code", 1 if errors else 0),
         }
         if errors:
             execution.update(error_name=errors[-1]["name"], error_value=errors[-1]["value"], error=errors[-1]["traceback"])
@@ -87,7 +87,7 @@ class AgentRunner:
             kind, channel, value = stream.next(60)
             if kind == "data":
                 events.append(("stdout" if channel == self.wire.STDOUT else "stderr", value.decode(errors="replace")))
-            elif kind == "event" and value["event"] in ("result", "error"):
+            elif kind == "event" and value["event"] in ("result", "clear", "error"):
                 events.append((value["event"], value))
             elif kind == "close":
                 events.append(("end", value))

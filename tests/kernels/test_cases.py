@@ -5,11 +5,21 @@ import pytest
 import bash_cases
 import javascript_cases
 import python_cases
+import python_chart_cases
+import python_display_cases
+import python_figure_cases
+import python_page_cases
+import python_table_cases
 
 TABLE = [
     pytest.param(language, case, id=f"{language}: {case.says}")
     for language, cases in (
         ("python", python_cases.CASES),
+        ("python", python_figure_cases.CASES),
+        ("python", python_display_cases.CASES),
+        ("python", python_table_cases.CASES),
+        ("python", python_chart_cases.CASES),
+        ("python", python_page_cases.CASES),
         ("javascript", javascript_cases.CASES),
         ("typescript", javascript_cases.TYPESCRIPT_CASES),
         ("bash", bash_cases.CASES),

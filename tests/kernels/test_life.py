@@ -8,7 +8,7 @@ from runners import Refused, wait_until
 
 LANGUAGES = ("python", "javascript", "bash")
 FOREVER = {"python": "while True: pass", "javascript": "while (true) {}", "bash": "while true; do :; done"}
-SLEEP = {"python": "import time; time.sleep(60)", "javascript": "await new Promise(() => {})", "bash": "sleep 60"}
+SLEEP = {"python": "import time; time.sleep(60)", "javascript": "await new Promise((r) => setTimeout(r, 60_000))", "bash": "sleep 60"}
 SET = {"python": "life = 7", "javascript": "var life = 7", "bash": "life=7"}
 GET = {"python": "print(life)", "javascript": "console.log(life)", "bash": "echo $life"}
 
@@ -27,6 +27,7 @@ def test_a_timeout_interrupts_and_keeps_the_state(box, language, code):
     assert execution["timed_out"] and not execution["kernel_restarted"]
     assert execution["error_name"] in ("KeyboardInterrupt", "Interrupted")
     assert execution["duration_ms"] < 10_000
+    assert "timed out after 0.5 s" in execution["error_value"] and execution["error"].endswith("timed out after 0.5 s"), execution
     assert box.run(GET[language], context=context)["stdout"] == "7\n"
     box.delete(context)
 
@@ -53,8 +54,14 @@ def test_code_that_ignores_the_interrupt_loses_its_kernel(box):
     box.run("life = 7", context=context)
     execution = box.run("import signal; signal.signal(2, signal.SIG_IGN)\nwhile True: pass", context=context, timeout_ms=3000)
     assert execution["timed_out"] and execution["kernel_restarted"] and execution["error_name"] == "KernelKilled"
+    assert execution["error"].endswith("timed out after 3 s"), execution
     assert box.run("'life' in dir()", context=context)["results"][0]["text/plain"] == "False"
     box.delete(context)
+
+
+def test_code_that_ends_quietly_at_its_time_limit_is_told_of_on_stderr(box):
+    execution = box.run("import time\ntry: time.sleep(60)\nexcept KeyboardInterrupt: print('caught')", timeout_ms=1500)
+    assert execution["timed_out"] and execution["stdout"] == "caught\n" and execution["stderr"] == "timed out after 1.5 s\n", execution
 
 
 def test_swallowing_keyboard_interrupts_does_not_help(box):
@@ -75,10 +82,10 @@ def test_printing_for_ever_ends_at_the_timeout(box):
 
 
 @pytest.mark.parametrize("language, code, name, value", [
-    ("python", "import sys; sys.exit(3)", "SystemExit", "3"),
+    ("python", "exit(3)", "SystemExit", "3"),
     ("python", "exit()", "SystemExit", "0"),
     ("python", "quit", "SystemExit", "0"),
-    ("python", "raise SystemExit('bye')", "SystemExit", "bye"),
+    ("python", "exit('bye')", "SystemExit", "bye"),
     ("python", "import os; os._exit(4)", "KernelDied", "status 4"),
     ("python", "import ctypes; ctypes.string_at(0)", "KernelDied", "SIGSEGV"),
     ("python", "import os; os.kill(os.getpid(), 9)", "KernelDied", "SIGKILL"),
@@ -98,6 +105,21 @@ def test_the_end_of_a_kernel_is_reported_for_what_it_is(box, language, code, nam
     assert execution["kernel_restarted"]
     after = box.run("1" if language != "bash" else "echo ${life-gone}", context=context)
     assert after["exit_code"] == 0 and not after["kernel_restarted"]
+    box.delete(context)
+
+
+@pytest.mark.parametrize("language, code, exit_code", [
+    ("bash", "exit 6", 6),
+    ("bash", "set -e; (exit 7); echo no", 7),
+    ("bash", "kill -9 $$", 137),
+    ("javascript", "process.exit(5)", 5),
+    ("javascript", "process.exit()", 0),
+    ("python", "import os; os._exit(4)", 4),
+    ("python", "import os; os.kill(os.getpid(), 11)", 139),
+])
+def test_what_a_program_exits_with_is_the_runs_exit_code(box, language, code, exit_code):
+    context = box.create(language)
+    assert box.run(code, context=context)["exit_code"] == exit_code
     box.delete(context)
 
 

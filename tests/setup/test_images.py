@@ -88,6 +88,16 @@ def test_a_new_hook_changes_the_recipe(project_copy):
     assert decision(project_copy, "minimal", IMAGES.parent) == "build"
 
 
+def test_a_recipe_stands_on_another_that_exists(project_copy):
+    bases = {path.parent.name: line[5:] for path in project_copy.glob("guest/images/*/image.conf")
+             for line in path.read_text().splitlines() if line.startswith("base=")}
+    assert bases == {"torch": "code-interpreter"}
+    assert decision(project_copy, "torch", project_copy) == "build"
+    (project_copy / "images/torch-000000000000/rootfs").mkdir(parents=True)
+    (project_copy / "images/torch.json").write_text('{"hash": "000000000000"}')
+    assert decision(project_copy, "torch", project_copy) == "build"
+
+
 def test_a_manifest_whose_files_are_gone_does_not_count(tmp_path):
     (tmp_path / "images").mkdir()
     (tmp_path / "images/minimal.json").write_text((IMAGES / "minimal.json").read_text() if (IMAGES / "minimal.json").exists() else "{}")
@@ -118,6 +128,7 @@ def test_the_user_and_the_directories_are_there(name):
     assert passwd["user"][2:4] == ["1000", "1000"] and passwd["user"][5:7] == ["/home/user", "/bin/bash"]
     for path in ("workspace", "home/user", "usr/local/bin", "usr/local/lib/node_modules"):
         assert (root / path).stat().st_uid == 1000, path
+    assert (root / "content").stat().st_uid == 1000 and os.readlink(root / "mnt/data") == "/workspace"
     assert (root / "opt/vial").stat().st_uid == 0
     assert os.readlink(root / "usr/bin/sudo") == "/opt/vial/vial-agent" and (root / "usr/bin/sudo.distrib").exists()
     assert "NOPASSWD" in (root / "etc/sudoers.d/user").read_text()
@@ -139,7 +150,9 @@ def test_nothing_of_the_building_machine_is_left(name):
 @pytest.mark.parametrize("name", NAMES)
 def test_documentation_is_left_out_but_licences_are_kept(name):
     root = rootfs(name)
-    assert not (root / "usr/share/man/man1").exists()
+    # dpkg keeps links of what it leaves out.
+    assert [page for page in (root / "usr/share/man").glob("man3/*") if page.exists()] == [] and not (root / "usr/share/man/de").exists()
+    assert (root / "usr/share/man/man1/ls.1.gz").exists() == (name == "code-interpreter")
     assert (root / "usr/share/doc/bash/copyright").exists()
 
 
@@ -154,7 +167,7 @@ def test_the_interpreters_run(name):
         id -un
         pwd""")
     assert done.returncode == 0, done.stderr
-    assert "Python 3.13" in done.stdout and "v20." in done.stdout and done.stdout.endswith("42\nuser\n/workspace\n")
+    assert "Python 3.13" in done.stdout and {"minimal": "v20.", "code-interpreter": "v24."}[name] in done.stdout and done.stdout.endswith("42\nuser\n/workspace\n")
 
 
 def test_the_tools_of_the_code_interpreter_run():
@@ -195,16 +208,17 @@ def test_the_font_list_was_made_beforehand():
 
 
 @pytest.mark.parametrize("user", ["user", "root"])
-def test_pip_replaces_a_library_of_the_image(user):
-    # A newer "tabulate" made on the spot: no network is needed, and Debian's has to give way to it.
-    done = in_image("code-interpreter", """
-        mkdir /tmp/tabulate; cd /tmp/tabulate
-        printf '[project]\nname = "tabulate"\nversion = "99"\n[tool.setuptools]\npy-modules = ["tabulate"]\n' > pyproject.toml
-        echo 'is_new = True' > tabulate.py
-        python -c 'import sys; sys.path.pop(0); import tabulate; print(tabulate.__version__)'
+@pytest.mark.parametrize("library", ["tabulate", "markdown"])
+def test_pip_replaces_a_library_of_the_image(library, user):
+    # A newer one made on the spot: no network is needed, and Debian's, or the one from the package index, has to give way to it.
+    done = in_image("code-interpreter", f"""
+        mkdir /tmp/{library}; cd /tmp/{library}
+        printf '[project]\nname = "{library}"\nversion = "99"\n[tool.setuptools]\npy-modules = ["{library}"]\n' > pyproject.toml
+        echo 'is_new = True' > {library}.py
+        python -c 'import sys; sys.path.pop(0); import {library}; print({library}.__version__)'
         pip install -q --no-index --no-build-isolation .
         cd /
-        python -c 'import tabulate; print(tabulate.is_new)'""", user=user)
+        python -c 'import {library}; print({library}.is_new)'""", user=user)
     assert done.stdout.endswith("True\n"), done.stderr
 
 
@@ -222,9 +236,11 @@ def test_npm_installs_globally_for_the_user():
 
 @pytest.mark.parametrize("name", NAMES)
 def test_python_modules_are_compiled_beforehand(name):
-    packages = rootfs(name) / "usr/lib/python3/dist-packages"
-    uncompiled = [path for path in packages.glob("IPython/*.py") if not list(path.parent.glob(f"__pycache__/{path.stem}.*.pyc"))]
-    assert uncompiled == []
+    root = rootfs(name)
+    modules = [*root.glob("usr/lib/python3/dist-packages/IPython/**/*.py"), *root.glob("usr/local/lib/python3.*/dist-packages/plotly/*.py")]
+    assert [path for path in modules if not list(path.parent.glob(f"__pycache__/{path.stem}.*.pyc"))] == []
+    # What apt installs later in a sandbox is compiled by Debian's own program again.
+    assert not (root / "usr/bin/py3compile").is_symlink() and not (root / "usr/bin/py3compile.debian").exists()
 
 
 @pytest.mark.parametrize("name", NAMES)

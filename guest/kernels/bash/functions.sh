@@ -4,11 +4,14 @@
 #
 # A request is an empty line on the first pipe (bash reads a pipe byte by byte); the cell itself is in a memory file: assignments, a NUL, the code as it
 # is, a NUL. (A large text in quotes would cost bash the square of its quotes.) Assigned are __vial_id, the execution; __vial_environment, variables
-# that change for good, names (a minus before the name: unset) and values in turn; __vial_env, the same for this run only. The answer is a message on
+# that change for good, names (a minus before the name: unset) and values in turn; __vial_env, the same for this run only; __vial_argv, the name and
+# arguments of a program. The answer is a message on
 # the second pipe: its length, a space, JSON. (At a newline bash would write what it has so far, and the agent wake twice.)
 #
 # Cells end as scripts do: `set -e`, an unset variable under `set -u`, an interrupt make bash leave. Then the EXIT trap forks, and the
 # copy, which has every variable, function and directory of the shell, goes on serving. Only `exit` itself ends the context's shell.
+#
+# A user's EXIT trap must not take that one's place: traps.sh keeps it, and it runs when the shell really ends.
 
 # A stray `break` in a cell leaves the loops: then the shell comes to its end, and begins again as after any other end.
 __vial_loop='while :; do while { __vial_next "$?"; } 2>&203; do eval "$__vial_code"; done; done'
@@ -22,9 +25,14 @@ __vial_code=''
 __vial_count=0
 __vial_is_interrupted=''
 __vial_has_ended=''   # the agent has gone, or `exit` was called
+__vial_is_leaving=''  # the user's EXIT trap runs
+__vial_user_exit=''   # that trap, if there is one
+__vial_shell=''       # the process that serves
+__vial_status=0       # that a shell ends with
 __vial_options=''     # of a shell that has left, for its copy
 __vial_env_names=()
 __vial_env_old=()
+__vial_argv=()
 
 __vial_send() {
 	builtin printf '%d %s' "${#1}" "$1" >&201
@@ -35,7 +43,7 @@ __vial_done() {
 	local status=$1 name=${2-} state=ok exit_status=''
 	__vial_restore_env
 	if [[ $name == SystemExit ]]; then exit_status=",\"exit_status\":$status"; fi
-	if [[ -z $name && $status -ne 0 ]]; then name=ExitStatus; fi
+	if [[ -z $name && $status -ne 0 ]]; then name=ExitStatus exit_status=",\"exit_code\":$status"; fi
 	if [[ $name ]]; then
 		local value=$status text="exit status $status"
 		case $name in
@@ -78,6 +86,11 @@ __vial_next() {
 		case $name in -*) builtin unset "${name#-}" ;; esac
 	done
 	((__vial_count++))
+	# For good: bash has no way to take them back.
+	if ((${#__vial_argv[@]})); then
+		BASH_ARGV0=${__vial_argv[0]}
+		__vial_code="set -- \"\${__vial_argv[@]:1}\"; $__vial_code"
+	fi
 	case $options in *x*) __vial_code="set -x; $__vial_code" ;; esac
 	case $options in *v*) __vial_code="set -v; $__vial_code" ;; esac
 	case $options in *u*) builtin set -u ;; esac
@@ -107,6 +120,7 @@ __vial_restore_env() {
 }
 
 __vial_on_interrupt() {
+	if [[ $__vial_is_leaving ]]; then __vial_leave 130; fi
 	if [[ $__vial_id ]]; then
 		__vial_is_interrupted=1
 		builtin exit 130
@@ -122,16 +136,18 @@ __vial_on_resume() {
 # In place of the builtin, so that we know that it was meant.
 exit() {
 	local status=$?
+	if [[ $__vial_is_leaving && $BASHPID == "$__vial_shell" ]]; then __vial_leave "${@-$status}"; fi
 	if [[ $__vial_id ]]; then __vial_has_ended=1; fi
 	builtin exit "${@-$status}"
 }
 
 # The traps of every shell that serves: the first one and each copy. One line each, as the loop.
 __vial_set_traps() {
+	__vial_shell=$BASHPID
 	builtin trap __vial_on_interrupt INT
 	# The agent sends it after a resume, to the whole group: whoever does not trap it ignores it.
 	builtin trap __vial_on_resume URG
-	builtin trap '{ __vial_at_exit "$?"; } 2> /dev/null || { builtin trap "" INT; ( __vial_set_traps; eval "$__vial_loop" ); builtin exit; }' EXIT
+	builtin trap 'if { __vial_at_exit "$?"; } 2>&203; then __vial_end; else builtin trap "" INT; ( __vial_set_traps; eval "$__vial_loop" ); builtin exit; fi' EXIT
 }
 
 # Whether the shell may really end. If not, the cell is reported and a copy goes on.
@@ -139,10 +155,8 @@ __vial_at_exit() {
 	local status=$1
 	__vial_options=$-
 	builtin set +exvu
-	if [[ $__vial_has_ended || $BASH_SUBSHELL -ge $__vial_max_copies ]]; then
-		if [[ $__vial_id ]]; then __vial_done "$status" SystemExit; fi
-		return 0
-	fi
+	__vial_status=$status
+	if [[ $__vial_has_ended || $BASH_SUBSHELL -ge $__vial_max_copies ]]; then return 0; fi
 	if [[ $__vial_is_interrupted ]]; then
 		__vial_done 130 Interrupted
 	elif [[ $__vial_id ]]; then
@@ -151,5 +165,38 @@ __vial_at_exit() {
 	return 1
 }
 
+# The user's EXIT trap is a part of the last cell. It may say `exit` itself, and it may be interrupted.
+__vial_end() {
+	local action=$__vial_user_exit
+	__vial_user_exit=''
+	__vial_is_leaving=1
+	if [[ $action ]]; then builtin eval "(builtin exit $__vial_status); $action"; fi
+	__vial_leave "$__vial_status"
+}
+
+__vial_leave() {
+	local status=$1
+	__vial_is_leaving=''
+	if [[ $__vial_id ]]; then __vial_done "$status" SystemExit; fi
+	builtin exit "$status"
+}
+
+# For `vial repl`, which asks in a cell of its own: prints the word before the cursor and what it may become, each on a line.
+__vial_complete() {
+	local word=${1##*[[:space:];|&(<>=]} before kind=file
+	before=${1%"$word"}
+	before=${before%"${before##*[![:space:]]}"}
+	case $before in '' | *[';|&(']) kind=command ;; esac
+	builtin printf '%s\n' "$word"
+	case $word in
+		\$*) builtin compgen -X '__vial_*' -P '$' -A variable -- "${word#\$}" ;;
+		*) builtin compgen -X '__vial_*' -A "$kind" -- "$word" || builtin compgen -A file -- "$word" ;;
+	esac | head -n 200 | sort -u
+}
+
+# shellcheck source=traps.sh
+builtin . "$1/traps.sh"
 __vial_set_traps
+# As at a prompt. Last, because an alias would change what is read after it.
+shopt -s expand_aliases
 __vial_send "{\"type\":\"ready\",\"pid\":$BASHPID}"

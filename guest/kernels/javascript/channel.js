@@ -76,9 +76,11 @@ class Splitter {
 	}
 }
 
+let socket = null;
+
 function receive(handle) {
 	const splitter = new Splitter();
-	const socket = new net.Socket({ fd: REQUESTS_FD, readable: true, writable: false });
+	socket = new net.Socket({ fd: REQUESTS_FD, readable: true, writable: false });
 	socket.on('data', (bytes) => {
 		for (const request of splitter.push(bytes)) handle(request);
 	});
@@ -86,4 +88,10 @@ function receive(handle) {
 	socket.on('error', () => process.reallyExit(1));
 }
 
-module.exports = { CONTROL_FD, MESSAGES_FD, MODULE_FD, Splitter, mute, receive, send, writeAll };
+// Whether we alone keep the event loop going. When not, it comes to an empty end as a script's does: process.on('beforeExit').
+function keepAlive(isOn) {
+	if (isOn) socket?.ref();
+	else socket?.unref();
+}
+
+module.exports = { CONTROL_FD, MESSAGES_FD, MODULE_FD, Splitter, keepAlive, mute, receive, send, writeAll };

@@ -12,6 +12,9 @@ const { MODULE_FD, Splitter, send } = require('./channel.js');
 const PATIENCE_MS = 40;
 const AGAIN_MS = 200;
 
+// Nobody reads it; and what is there to be read keeps the event loop of the main thread going.
+process.stdout.write = process.stderr.write = () => true;
+
 const { shared, fd } = workerData;
 const stir = loadModule();
 

@@ -31,6 +31,8 @@ function install(fd, onTerminated) {
 		workerData: { shared, fd },
 		stdout: true,
 		stderr: true,
+		// It is given descriptors, and would warn of each; what it prints keeps our event loop going for good (main.js, onEmpty).
+		trackUnmanagedFds: false,
 		env: { ...process.env },
 		resourceLimits: { maxOldGenerationSizeMb: 16, maxYoungGenerationSizeMb: 2 },
 	});

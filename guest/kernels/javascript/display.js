@@ -12,6 +12,8 @@ const MAX_BUNDLE_BYTES = 16 * 1024 * 1024;
 const MAX_TEXT_BYTES = 1024 * 1024;
 const MAX_DEPTH = 24;
 const MAX_ROWS = 10000;
+// Node's 2 hides what a model asks for: an answer of some API is deeper.
+const SHOWN_DEPTH = 4;
 const DATA_MIME = 'application/vnd.vial.data+json';
 // What objects of other kernels' libraries offer.
 const DISPLAY_METHODS = [Symbol.for('Jupyter.display'), Symbol.for('vial.display')];
@@ -197,6 +199,7 @@ function table(rows) {
 }
 
 function install() {
+	inspect.defaultOptions.depth = SHOWN_DEPTH;
 	const helpers = {
 		html: (text) => publish({ 'text/html': String(text), 'text/plain': String(text) }),
 		markdown: (text) => publish({ 'text/markdown': String(text), 'text/plain': String(text) }),

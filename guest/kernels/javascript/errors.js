@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// What went wrong in a cell, as {name, value, traceback}; stack traces end where our frames begin.
+// What went wrong in a cell, as {name, value, traceback}. Stack traces show nothing of ours, also those that a cell prints itself.
 'use strict';
 
 const { inspect, types } = require('util');
 
 const MAX_TEXT = 256 * 1024;
-// Everything below this line of a stack is the evaluation itself.
-const OUR_FRAMES = /\n\s+at (?:Session\.post \(node:inspector|[^\n]*node:inspector:|[^\n]*\/kernels\/javascript\/)[^]*?(?=\n\s*(?:\{|\[|$)|$)/;
+// Where a cell is evaluated; everything below that is ours.
+const EVALUATION = /^node:inspector\b/;
+const OUR_FILES = /\/kernels\/javascript\//;
 const CELL = /\bcell-(\d+):\d+:\d+/;
 
 function isError(value) {
@@ -24,7 +25,6 @@ function attempt(get, fallback) {
 
 function describe(error, isColored) {
 	if (isError(error)) {
-		trimStack(error);
 		return {
 			name: limit(String(attempt(() => error.name, 'Error') || 'Error')),
 			value: limit(String(attempt(() => error.message, ''))),
@@ -42,12 +42,22 @@ function tracebackOf(error, isColored) {
 	return attempt(() => inspect(error, { colors: isColored }), stack);
 }
 
-// Also those of its causes.
-function trimStack(error, depth = 0) {
-	attempt(() => {
-		if (typeof error.stack === 'string' && OUR_FRAMES.test(error.stack)) error.stack = error.stack.replace(OUR_FRAMES, '');
-		if (depth < 8 && isError(error.cause)) trimStack(error.cause, depth + 1);
-	});
+// V8 asks it for the text of a stack when somebody looks at one. Programs that put their own in its place get all frames, as everywhere.
+function prepareStackTrace(error, frames) {
+	const title = attempt(() => titleOf(error), 'Error');
+	const end = frames.findIndex((frame) => EVALUATION.test(frame.getFileName() ?? ''));
+	const theirs = (end < 0 ? frames : frames.slice(0, end)).filter((frame) => !OUR_FILES.test(frame.getFileName() ?? ''));
+	return theirs.length ? `${title}\n    at ${theirs.join('\n    at ')}` : title;
+}
+
+// As Node has it: the code of its own errors stands beside their name.
+function titleOf(error) {
+	if (/^ERR_/.test(error.code) && !error.name.includes('[')) return `${error.name} [${error.code}]: ${error.message}`;
+	return Error.prototype.toString.call(error);
+}
+
+function install() {
+	Object.defineProperty(Error, 'prepareStackTrace', { value: prepareStackTrace, writable: true, configurable: true, enumerable: false });
 }
 
 function limit(text) {
@@ -68,8 +78,13 @@ function interrupted() {
 	return { name: 'Interrupted', value: 'the run was interrupted', traceback: 'Interrupted: the run was interrupted' };
 }
 
+function unsettled() {
+	const text = 'the cell waits for a promise that nothing is left to settle: no timer, no request, no program, and stdin is empty';
+	return { name: 'UnsettledAwait', value: text, traceback: `UnsettledAwait: ${text}` };
+}
+
 function exit(status) {
 	return { name: 'SystemExit', value: String(status), traceback: `SystemExit: process.exit(${status})` };
 }
 
-module.exports = { cellOf, describe, exit, interrupted };
+module.exports = { cellOf, describe, exit, install, interrupted, unsettled };

@@ -4,6 +4,8 @@
 'use strict';
 
 const inspector = require('inspector');
+const { types } = require('util');
+const { promiseHooks } = require('v8');
 const vm = require('vm');
 const control = require('./control.js');
 const { rewrite } = require('./rewrite.js');
@@ -12,8 +14,33 @@ const typescript = require('./typescript.js');
 const GROUP = 'vial';
 const TAKE = Symbol.for('vial.take');
 
-const session = new inspector.Session();
-session.connect();
+let session = connect();
+
+function connect() {
+	const made = new inspector.Session();
+	made.connect();
+	return made;
+}
+
+// The inspector holds the promise of an evaluation weakly. When a cell waits for what nobody will settle, that promise is garbage, and the inspector
+// answers from within the collector, which is the end of the process. So we hold it: it is the first one that an evaluation makes.
+let held = null;
+
+function postHeld(parameters, callback) {
+	const stop = promiseHooks.onInit((promise) => {
+		held = promise;
+		stop();
+	});
+	session.post('Runtime.evaluate', parameters, callback);
+	stop();
+}
+
+// For a run that ends while its evaluation goes on, perhaps for ever: a session that is gone is not answered.
+function abandon() {
+	session.disconnect();
+	session = connect();
+	held = null;
+}
 
 Object.defineProperty(globalThis, Symbol.for('vial.control'), { value: control, enumerable: false });
 
@@ -25,12 +52,14 @@ Object.defineProperty(globalThis, TAKE, {
 	enumerable: false,
 });
 
-// Calls back with {value}, {error} or {isInterrupted}; or never, when the cell is interrupted while it waits.
-function run(code, count, isTypescript, callback) {
+// Calls back with {value}, {error} or {isInterrupted}; or never, when the cell is interrupted while it waits, or waits for what never comes. `onEvaluated`
+// tells that the inspector has answered, `onValue` that the cell's value is a promise, which is awaited.
+function run(code, count, isTypescript, { onEvaluated, onValue }, callback) {
 	let prepared;
 	try {
 		prepared = prepare(code, isTypescript);
 	} catch (error) {
+		onEvaluated();
 		callback({ error });
 		return;
 	}
@@ -42,15 +71,28 @@ function run(code, count, isTypescript, callback) {
 		disableBreaks: true,
 		allowUnsafeEvalBlockedByCSP: true,
 	};
-	session.post('Runtime.evaluate', parameters, (failure, answer) => {
+	postHeld(parameters, (failure, answer) => {
+		held = null;
+		onEvaluated();
 		if (failure) callback({ isInterrupted: true });
 		else if (answer.exceptionDetails) callback({ error: errorOf(answer.exceptionDetails, prepared, count) });
 		else {
 			prepared.commit();
-			callback({ value: realValue(answer.result) });
+			settled(realValue(answer.result), onValue, callback);
 		}
 	});
 }
+
+// `main()`: what it prints belongs to its cell, and so does its failure.
+function settled(value, onValue, callback) {
+	if (!types.isPromise(value)) {
+		callback({ value });
+		return;
+	}
+	onValue(value);
+	Reflect.apply(then, value, [(result) => callback({ value: result }), (error) => callback({ error })]);
+}
+const { then } = Promise.prototype;
 
 function errorOf(details, prepared, count) {
 	const error = details.exception ? realValue(details.exception) : new Error(details.text);
@@ -125,4 +167,4 @@ function point(error, code, count, { lineNumber, columnNumber }) {
 	error.stack = `cell-${count}:${lineNumber + 1}\n${line.slice(0, 500)}\n${caret}^\n\nSyntaxError: ${error.message}`;
 }
 
-module.exports = { absorbTermination, run };
+module.exports = { abandon, absorbTermination, run };

@@ -5,6 +5,7 @@
 
 const channel = require('./channel.js');
 const collect = require('./collect.js');
+const complete = require('./complete.js');
 const control = require('./control.js');
 const display = require('./display.js');
 const evaluate = require('./evaluate.js');
@@ -20,7 +21,7 @@ const TOUCH_CELLS = WARM_CELLS.slice(0, 1);
 // Interrupting a cell throws away every microtask that waits with it, so nothing of ours may hang on a promise: requests wait in a
 // list, and each step is started by the event loop.
 const requests = [];
-let run = null; // the open run: {id, number, count, isColored, restore}
+let run = null; // the open run: {id, number, count, isColored, isScript, restore, isEvaluated?, hasEnded?, value?}
 let count = 0;
 
 function onRequest(request) {
@@ -35,12 +36,26 @@ function start() {
 	if (!request) return;
 	count += 1;
 	changeEnvironment(request.environment);
-	const mine = { id: request.id, number: request.number, count, restore: applyEnvironment(request.env), isColored: Boolean(request.raw_ansi) };
+	const mine = { id: request.id, number: request.number, count, restore: prepare(request), isColored: Boolean(request.raw_ansi), isScript: Boolean(request.argv) };
 	run = mine;
 	display.start(mine.id, request.max_text_bytes, mine.isColored);
 	streams.startRun();
 	control.running(request.number || 0);
-	evaluate.run(request.code, mine.count, request.language === 'typescript', (outcome) => settle(mine, outcome));
+	channel.keepAlive(false);
+	evaluate.run(
+		request.code,
+		mine.count,
+		request.language === 'typescript',
+		{
+			onEvaluated: () => {
+				mine.isEvaluated = true;
+			},
+			onValue: (value) => {
+				mine.value = value;
+			},
+		},
+		(outcome) => settle(mine, outcome),
+	);
 }
 
 // The cell has come to its end. Rejections that it left behind are noticed once the microtasks are done: give them that turn.
@@ -50,13 +65,25 @@ function settle(mine, outcome) {
 		if (run !== mine) return;
 		if (outcome.isInterrupted) finish(errors.interrupted());
 		else if ('error' in outcome) finish(errors.describe(outcome.error, mine.isColored));
+		else if (mine.isScript) mine.hasEnded = true;
 		else finish(null, outcome);
 	});
+}
+
+// Nothing is left to happen. A script is over, and shows no value, as with `node`; a cell that still waits does so for ever. A promise that is only
+// its value is shown as it is.
+function onEmpty() {
+	if (!run) return;
+	if (run.hasEnded || (run.isScript && run.value)) finish(null);
+	else if (run.value) finish(null, { value: run.value });
+	else finish(errors.unsettled());
 }
 
 function finish(error, outcome) {
 	const mine = run;
 	run = null;
+	channel.keepAlive(true);
+	if (!mine.isEvaluated) evaluate.abandon();
 	if (control.idle()) evaluate.absorbTermination();
 	if (!error && outcome && outcome.value !== undefined) {
 		try {
@@ -101,10 +128,14 @@ function changeEnvironment(changes) {
 }
 
 // For one run: returns how to undo it.
-function applyEnvironment(env) {
+function prepare({ env, argv }) {
 	const saved = Object.fromEntries(Object.keys(env || {}).map((name) => [name, process.env[name]]));
 	changeEnvironment(env);
-	return () => changeEnvironment(saved);
+	if (argv) process.argv.splice(1, Infinity, ...argv);
+	return () => {
+		changeEnvironment(saved);
+		if (argv) process.argv.splice(1);
+	};
 }
 
 function onExit(status) {
@@ -139,6 +170,7 @@ async function runUnseen(cells) {
 
 async function main() {
 	streams.install();
+	errors.install();
 	control.install(channel.CONTROL_FD, (number) => {
 		if (run && run.number === number) finish(errors.interrupted());
 	});
@@ -146,11 +178,13 @@ async function main() {
 	modules.install();
 	display.install();
 	collect.install();
+	complete.install();
 	process.on('SIGINT', () => {
 		if (run) finish(errors.interrupted());
 	});
 	process.on('uncaughtException', onUncaught);
 	process.on('unhandledRejection', (reason) => onUncaught(reason, 'unhandledRejection'));
+	process.on('beforeExit', onEmpty);
 	process.on('exit', onExit);
 	if (process.argv.includes('--warm')) await warm();
 	await control.ready;

@@ -330,4 +330,9 @@ Object.defineProperty(globalThis, CONSTANT_NAME, {
 	enumerable: false,
 });
 
-module.exports = { rewrite };
+// Of all cells so far.
+function names() {
+	return [...lexical, ...globals];
+}
+
+module.exports = { names, rewrite };

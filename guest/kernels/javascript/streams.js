@@ -8,7 +8,7 @@
 
 const childProcess = require('child_process');
 const { Console } = require('console');
-const { Writable } = require('stream');
+const { Readable, Writable } = require('stream');
 const { syncBuiltinESMExports } = require('module');
 const channel = require('./channel.js');
 const control = require('./control.js');
@@ -119,11 +119,24 @@ function asBuffer(view) {
 	return Buffer.from(view.buffer, view.byteOffset, view.byteLength);
 }
 
+// Empty, and for each cell again: what has ended once would never end for the next who listens.
+function defineInput() {
+	let input = null;
+	const isUsable = () => input && !input.destroyed && !input.readableEnded;
+	const make = () => Object.assign(Readable.from([]), { fd: 0 });
+	Object.defineProperty(process, 'stdin', {
+		get: () => (isUsable() ? input : (input = make())),
+		configurable: true,
+		enumerable: true,
+	});
+}
+
 function install() {
 	outputs = [new Output(1), new Output(2)];
 	const define = (name, value) => Object.defineProperty(process, name, { value, configurable: true, enumerable: true, writable: true });
 	define('stdout', outputs[0]);
 	define('stderr', outputs[1]);
+	defineInput();
 	// Node's own console guards every write against a stream that fails; ours does not, and a print is three times as fast.
 	const plain = new Console({ stdout: outputs[0], stderr: outputs[1], ignoreErrors: false });
 	for (const name of Object.keys(plain)) if (typeof plain[name] === 'function') console[name] = plain[name];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * POST …/run on a language's default context and …/repl/sessions/{sid}/run on a given one: collected as one JSON answer, or streamed as events
- * stdout, stderr, result, error and end.
+ * stdout, stderr, result, clear, error and end.
  */
 #include "operations/limits.h"
 #include "operations/run.h"
@@ -19,7 +19,8 @@ static gboolean decode(VialRequest *request, VialRunRequest *out, GError **error
 	return vial_decode_bytes(body, "code", &out->code, error) && vial_decode_text(body, "language", &out->language, error) &&
 	       vial_decode_int(body, "timeout_ms", &out->timeout_ms, error) &&
 	       vial_decode_int(body, "max_output_bytes", &out->max_output_bytes, error) &&
-	       vial_decode_bool(body, "raw_ansi", &out->raw_ansi, error) && vial_decode_object(body, "env", &out->env, error);
+	       vial_decode_bool(body, "raw_ansi", &out->raw_ansi, error) && vial_decode_bool(body, "images", &out->images, error) &&
+	       vial_decode_object(body, "env", &out->env, error) && vial_decode_list(body, "argv", &out->argv, error);
 }
 
 static json_t *error_json(const VialRunError *error)
@@ -50,7 +51,7 @@ static json_t *end_json(const VialRunEnd *end)
 {
 	json_t *json =
 		json_pack("{s:s, s:I, s:I, s:i, s:b, s:b, s:b, s:O}", "execution_id", end->execution_id, "execution_count",
-	                  (json_int_t)end->execution_count, "duration_ms", (json_int_t)end->duration_ms, "exit_code", end->has_error ? 1 : 0,
+	                  (json_int_t)end->execution_count, "duration_ms", (json_int_t)end->duration_ms, "exit_code", (int)end->exit_code,
 	                  "timed_out", end->timed_out, "kernel_restarted", end->kernel_restarted, "truncated", end->truncated, "files", end->files);
 
 	set_flag(json, "cancelled", end->cancelled);
@@ -122,7 +123,14 @@ static gboolean on_result(const VialRunResult *result, gpointer data)
 	json_t *bundle = json_copy(result->bundle);
 
 	json_object_set_new(bundle, "is_main_result", json_boolean(result->is_main_result));
+	set_text(bundle, "display_id", result->display_id);
+	set_flag(bundle, "is_update", result->display_id && result->is_update);
 	return vial_exchange_send(data, "result", bundle);
+}
+
+static gboolean on_clear(gboolean is_waiting, gpointer data)
+{
+	return vial_exchange_send(data, "clear", json_pack("{s:b}", "wait", is_waiting));
 }
 
 static gboolean on_error(const VialRunError *error, gpointer data)
@@ -153,7 +161,7 @@ static void on_end(const VialRunEnd *end, const GError *error, gpointer data)
 void vial_api_run_stream(VialRequest *request)
 {
 	static const VialRunSink sink = {
-		.begun = vial_exchange_sse_begin, .output = on_output, .result = on_result, .error = on_error, .end = on_end
+		.begun = vial_exchange_sse_begin, .output = on_output, .result = on_result, .clear = on_clear, .error = on_error, .end = on_end
 	};
 	VialCaller caller = vial_native_caller(request);
 	VialExchange *exchange = vial_exchange_new(request, g_new0(Stream, 1), stream_free);

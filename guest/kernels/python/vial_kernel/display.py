@@ -6,7 +6,9 @@ MAX_BUNDLE_BYTES loses its largest representations and says so in text/plain.
 """
 
 import base64
+import builtins
 import sys
+import warnings
 
 from . import lean  # noqa: F401  first: it decides how much of IPython is loaded
 from IPython.core.displayhook import DisplayHook
@@ -15,7 +17,7 @@ from IPython.core.formatters import BaseFormatter, IPythonDisplayFormatter, catc
 from IPython.lib import pretty
 from traitlets import ObjectName, Unicode
 
-from . import channel, charts, data, imports, streams
+from . import channel, charts, data, figures, pages, remember, streams, widgets
 
 MAX_BUNDLE_BYTES = 16 * 1024 * 1024
 MAX_TEXT_BYTES = 1024 * 1024
@@ -36,6 +38,8 @@ class Run:
     max_text_bytes = MAX_TEXT_BYTES
     is_truncated = False
     main_result = None
+    wants_images = False
+    failed_formats = None  # a list while an object is being formatted
 
 
 run = Run()
@@ -110,7 +114,8 @@ class Publisher(DisplayPublisher):
         publish(data, transient=transient, is_update=update)
 
     def clear_output(self, wait=False):
-        pass
+        if run.id is not None and not widgets.is_in_output():
+            streams.send({"type": "clear", "id": run.id, "wait": bool(wait)})
 
 
 class Hook(DisplayHook):
@@ -121,11 +126,12 @@ class Hook(DisplayHook):
     def compute_format_data(self, result):
         """What IPython does, without asking eleven formatters about a number: that is half of the time that `1+1` takes."""
         formatter, kind = self.shell.display_formatter, type(result)
-        if kind not in _TEXT_TYPES or not _is_only_text(formatter, kind, id(result)):
+        if kind not in _TEXT_TYPES or _registered.has(formatter, kind, id(result)):
             return super().compute_format_data(result)
         text = formatter.formatters["text/plain"]
-        is_repr = kind in _REPR_TYPES and _printers(text, "type_printers").get(kind) is pretty._repr_pprint
-        return {"text/plain": repr(result) if is_repr else text(result)}, {}
+        if kind in _REPR_TYPES and text.type_printers.get(kind) is pretty._repr_pprint:
+            return {"text/plain": repr(result)}, {}
+        return _formatted(self.shell, lambda: ({"text/plain": shown} if (shown := text(result)) is not None else {}, {}))
 
     def quiet(self):
         """Whether a semicolon ends the cell: only one that has any is taken apart to see."""
@@ -134,6 +140,35 @@ class Hook(DisplayHook):
 
     def write_output_prompt(self):
         pass
+
+    def update_user_ns(self, result):
+        """Out and _ to ___, which are the user's once he has set them (or gettext the builtin of that name)."""
+        shell = self.shell
+        namespace, hidden, count = shell.user_ns, shell.user_ns_hidden, shell.execution_count
+        out = namespace["_oh"]
+        if result is out:
+            return
+        if len(out) >= self.cache_size:
+            self.cull_cache()
+        is_ours = (
+            namespace.get("_", self._) is self._
+            and namespace.get("__", self.__) is self.__
+            and namespace.get("___", self.___) is self.___
+            and "_" not in vars(builtins)
+        )
+        self._, self.__, self.___ = result, self._, self.__
+        variables = {f"_{count}": result}
+        if is_ours:
+            variables.update(_=self._, __=self.__, ___=self.___)
+        namespace.update(variables)
+        hidden.update(variables)
+        out[count] = result
+
+    def cull_cache(self):
+        """The oldest results go, without IPython's warning: nobody has asked for them for a thousand cells."""
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            super().cull_cache()
 
     def write_format_data(self, format_dict, md_dict=None):
         if run.main_result is not None:
@@ -145,33 +180,54 @@ class Hook(DisplayHook):
 
     def __call__(self, result=None):
         super().__call__(result)
-        _close_if_figure(result)
+        figures.close_if_figure(result)
 
 
-def _printers(formatter, kind):
-    """One of a formatter's tables, without asking its trait for it: that takes longer than all the rest, and there are forty."""
-    values = formatter._trait_values
-    return values[kind] if kind in values else getattr(formatter, kind)
+class _Registered:
+    """The tables in which somebody may have registered another format for a type (sympy's init_printing() does so for numbers and lists)."""
+
+    def __init__(self):
+        self._formatters = []
+        self._tables = []
+
+    def has(self, formatter, kind, identity):
+        """Whether there is one beside plain text."""
+        formatters = [*formatter.formatters.values(), formatter.ipython_display_formatter, formatter.mimebundle_formatter]
+        if formatters != self._formatters:
+            self._formatters = formatters
+            self._read()
+        name = (kind.__module__, kind.__qualname__)
+        for types, singletons, deferred in self._tables:
+            if kind in types or object in types or identity in singletons or name in deferred:
+                return True
+        return False
+
+    def _read(self, change=None):
+        # Traits, which take longer than all the rest; so they tell us when they change.
+        others = [one for one in self._formatters if one.format_type != "text/plain"]
+        self._tables = [(one.type_printers, one.singleton_printers, one.deferred_printers) for one in others]
+        for one in others:
+            one.observe(self._read, ("type_printers", "singleton_printers", "deferred_printers"))
 
 
-def _is_only_text(formatter, kind, identity):
-    """Whether nobody has registered another format for it (sympy's init_printing() does so for numbers and lists)."""
-    formatters = [one for mime, one in formatter.formatters.items() if mime != "text/plain"]
-    formatters += (formatter.ipython_display_formatter, formatter.mimebundle_formatter)
-    name = (kind.__module__, kind.__qualname__)
-    for one in formatters:
-        printers = _printers(one, "type_printers")
-        if kind in printers or object in printers or identity in _printers(one, "singleton_printers") or name in _printers(one, "deferred_printers"):
-            return False
-    return True
+_registered = _Registered()
 
 
-def _close_if_figure(value):
-    """A figure that was the cell's value has been shown; it must not be shown again when the cell ends."""
-    figure_module = sys.modules.get("matplotlib.figure")
-    pyplot = sys.modules.get("matplotlib.pyplot")
-    if figure_module and pyplot and isinstance(value, figure_module.Figure):
-        pyplot.close(value)
+def _formatted(shell, work):
+    """What `work` makes of an object. A representation that fails is left out and told on stderr; if there is no other, it is the cell's error."""
+    if run.failed_formats is not None:
+        return work()
+    failed = run.failed_formats = []
+    try:
+        bundle, metadata = work()
+    finally:
+        run.failed_formats = None
+    for etype, value, text in failed:
+        if bundle:
+            print(text, file=sys.stderr)
+        else:
+            shell._showtraceback(etype, value, text)
+    return bundle, metadata
 
 
 class _JsonFormatter(BaseFormatter):
@@ -204,48 +260,20 @@ class _SelfDisplayFormatter(IPythonDisplayFormatter):
 def install(shell):
     """Adds our formats to the shell, for types that may never be imported."""
     formatter = shell.display_formatter
+    make = formatter.format
+    formatter.format = lambda obj, include=None, exclude=None: _formatted(shell, lambda: make(obj, include, exclude))
     formatter.ipython_display_formatter = _SelfDisplayFormatter(parent=formatter)
     tables = _DataFormatter(parent=formatter)
-    figures = _ChartFormatter(parent=formatter)
+    drawings = _ChartFormatter(parent=formatter)
     formatter.formatters[data.MIME] = tables
-    formatter.formatters[charts.MIME] = figures
+    formatter.formatters[charts.MIME] = drawings
     formatter.active_types = formatter.format_types
     tables.for_type_by_name("pandas.core.frame", "DataFrame", data.of_frame)
     tables.for_type_by_name("pandas.core.series", "Series", data.of_series)
     tables.for_type_by_name("polars.dataframe.frame", "DataFrame", data.of_polars)
-    figures.for_type_by_name("matplotlib.figure", "Figure", charts.of_figure)
-    formatter.formatters["image/png"].for_type_by_name("matplotlib.figure", "Figure", _png_of_figure)
-    bundles = formatter.mimebundle_formatter
-    bundles.for_type_by_name("plotly.graph_objs._figure", "Figure", _bundle_of_plotly)
-    bundles.for_type_by_name("plotly.graph_objs._figurewidget", "FigureWidget", _bundle_of_plotly)
-    imports.after("matplotlib.axes", charts.watch_boxes)
-    imports.after("altair.vegalite.v5.api", lambda module: bundles.for_type(module.TopLevelMixin, _bundle_of_altair))
-    imports.after("plotly.io", _show_plotly)
-
-
-def _png_of_figure(figure):
-    """Also for figures that were made without pyplot."""
-    from IPython.core.pylabtools import print_figure
-
-    return print_figure(figure, fmt="png", base64=True)
-
-
-def _bundle_of_plotly(figure, include=None, exclude=None):
-    # The script is fetched by whoever shows the page: 4 MB of it in every answer would help nobody.
-    page = figure.to_html(full_html=False, include_plotlyjs="cdn")
-    return {"application/vnd.plotly.v1+json": figure.to_plotly_json(), "text/html": page}
-
-
-def _show_plotly(module):
-    """fig.show() publishes the same bundle."""
-    from IPython.display import display
-
-    module.show = lambda figure, *args, **kwargs: display(figure)
-
-
-def _bundle_of_altair(chart, include=None, exclude=None):
-    spec = chart.to_dict()
-    schema = str(spec.get("$schema", ""))
-    version = next((part for part in schema.replace(".json", "").split("/") if part.startswith("v") and part[1:2].isdigit()), "v5")
-    mime = f"application/vnd.vegalite.{version.split('.')[0]}+json"
-    return {mime: spec, "text/html": chart.to_html(fullhtml=False, requirejs=False), "text/plain": repr(type(chart).__name__)}
+    tables.for_type_by_name("polars.series.series", "Series", data.of_polars_series)
+    drawings.for_type_by_name("matplotlib.figure", "Figure", charts.of_figure)
+    figures.install(shell)
+    widgets.install()
+    remember.install()
+    pages.install(shell, lambda: run.wants_images)

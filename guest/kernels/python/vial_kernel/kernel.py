@@ -87,6 +87,7 @@ class Kernel:
         run.max_text_bytes = request.get("max_text_bytes") or display.MAX_TEXT_BYTES
         run.is_truncated = False
         run.main_result = None
+        run.wants_images = bool(request.get("images"))
         shell = self.shell
         shell.error = None
         shell.code = request["code"]
@@ -96,13 +97,17 @@ class Kernel:
         count = shell.execution_count
         _change_environment(request.get("environment"))
         saved = _apply_environment(request.get("env"))
+        argv = request.get("argv")
+        if argv:
+            sys.argv, argv = argv, sys.argv
         interrupts.install()
         exit_error = None
         try:
             interrupts.start()
             try:
-                result = shell.run_cell(request["code"], store_history=True)
+                result = shell.run_source(request["code"])
                 exit_error = _exit_of(result)
+                shell.keep_error(result)
                 # Nothing but `done` comes after it in a run that ends well.
                 display.flush_main_result(is_followed=exit_error is None and shell.error is None)
             finally:
@@ -113,20 +118,23 @@ class Kernel:
             # An interrupt that hit between the cell and us, or source that makes the compiler itself fail.
             shell.showtraceback()
         _restore_environment(saved)
+        if argv:
+            sys.argv = argv
         is_ok = self._report(exit_error)
         streams.flush()
         done = {"type": "done", "id": run.id, "status": "ok" if is_ok else "error", "execution_count": count}
         if run.is_truncated:
             done["is_truncated"] = True
         run.id = None
+        is_leaving = isinstance(exit_error, shells.KernelExit)
         if exit_error is not None:
-            done["exit_status"] = shells.exit_status(exit_error.code)
-        elif shell.execution_count == count:
+            done["exit_status" if is_leaving else "exit_code"] = shells.exit_status(exit_error.code)
+        if shell.execution_count == count and not is_leaving and not shell.__dict__.pop("is_aside", False):
             # An empty cell counts as well, so that every run has its number, and In fits.
             shell.history_manager.store_inputs(count, "", "")
             shell.execution_count = count + 1
         streams.send(done)
-        if exit_error is not None:
+        if is_leaving:
             self._exit(done["exit_status"])
 
     def _report(self, exit_error):

@@ -5,6 +5,7 @@ import asyncio
 import builtins
 import functools
 import getpass
+import itertools
 import os
 import re
 import subprocess
@@ -15,6 +16,7 @@ import warnings
 
 from . import lean  # noqa: F401  first: it decides how much of IPython is loaded
 from IPython.core import autocall, page, usage
+from IPython.core.compilerop import CachingCompiler
 from IPython.core.error import StdinNotImplementedError
 from IPython.core.history import HistoryManager
 from IPython.core.inputtransformer2 import TransformerManager
@@ -22,7 +24,7 @@ from IPython.core.interactiveshell import InteractiveShell
 from traitlets import Type
 from traitlets.config import Config
 
-from . import display, interrupts, streams
+from . import display, figures, interrupts, plain, streams
 
 NO_INPUT = "a run has no keyboard: put the value into the code instead of asking for it with input()"
 _HERE = os.path.dirname(os.path.abspath(__file__))
@@ -32,11 +34,43 @@ _ANSI = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@
 
 
 class History(HistoryManager):
+    """In memory, for as long as the kernel lives."""
+
     # As in Shell.
     _i = _ii = _iii = _i00 = ""
 
+    def __init__(self, **kwargs):
+        self.input_hist_parsed, self.input_hist_raw, self.output_hist_reprs = [""], [""], {}
+        super().__init__(**kwargs)
+
+    input_hist_parsed = input_hist_raw = output_hist_reprs = None
+
+    def store_inputs(self, line_num, source, source_raw=None):
+        """IPython's also keeps every cell for a thread that would write it into a database."""
+        source = source.rstrip("\n")
+        raw = source if source_raw is None else source_raw.rstrip("\n")
+        if self._exit_re.match(raw.strip()):
+            return
+        self.input_hist_parsed.append(source)
+        self.input_hist_raw.append(raw)
+        self._iii, self._ii, self._i, self._i00 = self._ii, self._i, self._i00, raw
+        variables = {"_i": self._i, "_ii": self._ii, "_iii": self._iii, f"_i{line_num}": raw}
+        self.shell.user_ns.update(variables)
+        self.shell.user_ns_hidden.update(variables)
+
+
+class Compiler(CachingCompiler):
+    def __init__(self):
+        super().__init__()
+        self._numbers = itertools.count(1)
+
+    def get_code_name(self, raw_code, transformed_code, number):
+        """IPython takes a hash of the code for what has to be different only."""
+        return f"<ipython-input-{number}-{next(self._numbers)}>"
+
 
 class Shell(InteractiveShell):
+    compiler_class = Type(Compiler)
     # Traits in IPython, which are slow and which nobody observes.
     execution_count = 1
     last_execution_succeeded = True
@@ -58,11 +92,23 @@ class Shell(InteractiveShell):
 
     # Cells
 
+    def run_source(self, source):
+        """A run's code, by the shortest way that there is for it."""
+        if source and not source.isspace() and self._is_python(source):
+            result = plain.run(self, source, self._with_line_end(source))
+            if result is not None:
+                return result
+        return self.run_cell(source, store_history=True)
+
     def transform_cell(self, raw_cell):
         """As IPython does it, but the tokens are not looked at where no character of its syntax is: half of the time that `1+1` takes."""
-        if _SYNTAX.search(raw_cell) or self._has_transformers():
-            return super().transform_cell(raw_cell)
-        cell = raw_cell if raw_cell.endswith("\n") else raw_cell + "\n"
+        return self._with_line_end(raw_cell) if self._is_python(raw_cell) else super().transform_cell(raw_cell)
+
+    def _is_python(self, source):
+        return not _SYNTAX.search(source) and not self._has_transformers()
+
+    def _with_line_end(self, source):
+        cell = source if source.endswith("\n") else source + "\n"
         if cell.count("\n") > 1 or not cell[0].isidentifier():
             return cell
         # A single line may be a magic without its percent sign, a macro or `exit`.
@@ -72,8 +118,13 @@ class Shell(InteractiveShell):
         """Of the user's."""
         manager, own = self.input_transformer_manager, self._own_transformers
         if own is None:
-            own = self._own_transformers = _transformers_of(TransformerManager())
-        return bool(self.input_transformers_post) or _transformers_of(manager) != own
+            own = self._own_transformers = TransformerManager()
+        return bool(
+            self.input_transformers_post
+            or manager.cleanup_transforms != own.cleanup_transforms
+            or manager.line_transforms != own.line_transforms
+            or manager.token_transformers != own.token_transformers
+        )
 
     def init_history(self):
         self.history_manager = History(shell=self, parent=self)
@@ -107,10 +158,18 @@ class Shell(InteractiveShell):
         if self._is_cancelling:
             return
         text = "\n".join(stb) if isinstance(stb, list) else str(stb)
-        if self.error is None:
+        if display.run.failed_formats is not None:
+            display.run.failed_formats.append((etype, evalue, text))
+        elif self.error is None:
             self.error = (etype, evalue, text)
         else:
             print(text, file=sys.stderr)
+
+    def keep_error(self, result):
+        """An error that came without a traceback, because somebody else shows it: rich, a magic that was misused, a handler of the user's."""
+        error = None if result is None else result.error_before_exec or result.error_in_exec
+        if self.error is None and error is not None and not isinstance(error, SystemExit):
+            self.error = (type(error), error, "".join(traceback.format_exception_only(error)).rstrip())
 
     def showsyntaxerror(self, filename=None, running_compiled_code=False):
         """IPython compiles in a mode in which an unclosed bracket is merely incomplete; compiled again, it says what is wrong."""
@@ -216,14 +275,14 @@ class Shell(InteractiveShell):
     # What a notebook front end would do
 
     def ask_exit(self):
-        raise SystemExit(0)
+        raise KernelExit(0)
 
     def enable_gui(self, gui=None):
         if gui not in (None, "inline"):
             raise ValueError(f"there is no display for the {gui} event loop here; figures are shown inline")
 
     def enable_matplotlib(self, gui=None):
-        return super().enable_matplotlib("inline" if gui is None else gui)
+        return super().enable_matplotlib(figures.name_for_magic(gui))
 
     def init_virtualenv(self):
         pass
@@ -231,10 +290,6 @@ class Shell(InteractiveShell):
     def set_next_input(self, s, replace=False):
         """%load, %recall: there is no next cell to write into."""
         print(s)
-
-
-def _transformers_of(manager):
-    return [*manager.cleanup_transforms, *manager.line_transforms, *manager.token_transformers]
 
 
 def _let_create_task(shell):
@@ -253,11 +308,15 @@ def _let_create_task(shell):
     asyncio.create_task = asyncio.tasks.create_task = anywhere
 
 
+class KernelExit(SystemExit):
+    """The user has typed that the kernel shall end. Any other SystemExit ends a script, and costs nobody his variables."""
+
+
 class _Exit(autocall.ExitAutocall):
     """`exit`, `exit()`, `exit(3)`, `quit`."""
 
     def __call__(self, code=None):
-        raise SystemExit(code)
+        raise KernelExit(code)
 
 
 def _end(process):
