@@ -275,31 +275,40 @@ static bool is_near_limit(void)
 
 static void on_paused(struct vial_timer *timer, void *data);
 
+/* From now, not from when the loop last looked at its clock: under a bomb a census and a signal to all take seconds. */
+static void set_pause_timer(int64_t delay_ms, vial_timer_fn *fn)
+{
+	vial_timer_set(&pause_timer, vial_loop_clock_ms() - vial_loop_now_ms() + delay_ms, fn, NULL);
+}
+
 /* A crowd of workers is as large as it is, or is soon; a bomb that is let go grows at once, each time, and is caught while we can still move. */
 static void on_released(struct vial_timer *timer, void *data)
 {
-	unsigned tasks = task_count();
+	unsigned tasks = task_count(), growth = tasks > released_tasks ? tasks - released_tasks : 0;
+	/* Whoever takes the last places while others wait for one has had his second chance. */
+	bool has_filled_up = growth >= GROWTH && is_near_limit();
 
-	if (tasks >= released_tasks + released_tasks / 4 + GROWTH) {
-		stop_session(&(struct session){ .id = last_paused, .tasks = tasks }, ++relapses > MAX_RELAPSES);
+	if (has_filled_up || growth >= released_tasks / 4 + GROWTH) {
+		stop_session(&(struct session){ .id = last_paused, .tasks = tasks }, ++relapses > MAX_RELAPSES || has_filled_up);
 		return;
 	}
 	/* While it is set nobody is paused again. */
 	if (++watch_looks * WATCH_MS < REST_MS)
-		vial_timer_set(&pause_timer, WATCH_MS, on_released, NULL);
+		set_pause_timer(WATCH_MS, on_released);
 }
 
 /*
  * The end of hundreds of processes is work for the processor too, and a command may be on its way: the condemned are stopped first, which is one
- * call, and killed when nobody waits.
+ * call, and killed when nobody waits. But where they have all places they are in the command's way: a shell that cannot fork tries again after
+ * one second, then after two, four and eight.
  */
 static void on_paused(struct vial_timer *timer, void *data)
 {
 	pid_t session = paused;
 
-	if (is_paused_condemned && vial_loop_now_ms() < wanted_until_ms && ++delays < MAX_DELAYS) {
+	if (is_paused_condemned && !is_near_limit() && vial_loop_now_ms() < wanted_until_ms && ++delays < MAX_DELAYS) {
 		vial_session_signal(session, SIGSTOP);
-		vial_timer_set(&pause_timer, REST_MS, on_paused, NULL);
+		set_pause_timer(REST_MS, on_paused);
 		return;
 	}
 	paused = 0;
@@ -310,7 +319,7 @@ static void on_paused(struct vial_timer *timer, void *data)
 	released_tasks = task_count();
 	watch_looks = 0;
 	kill(-session, SIGCONT);
-	vial_timer_set(&pause_timer, WATCH_MS, on_released, NULL);
+	set_pause_timer(WATCH_MS, on_released);
 }
 
 static void stop_session(const struct session *session, bool is_condemned)
@@ -323,7 +332,8 @@ static void stop_session(const struct session *session, bool is_condemned)
 	delays = 0;
 	paused = last_paused = session->id;
 	vial_session_signal(paused, SIGSTOP);
-	vial_timer_set(&pause_timer, PAUSE_MS, on_paused, NULL);
+	/* A pause helps nobody where there is no place. */
+	set_pause_timer(is_near_limit() ? 0 : PAUSE_MS, on_paused);
 }
 
 static void pause_crowd(void)
@@ -336,7 +346,7 @@ static void pause_crowd(void)
 		vial_session_signal(paused, SIGSTOP);
 		return;
 	}
-	if (pause_timer.is_set || task_count() < MANY_RUNNING)
+	if (pause_timer.is_set || task_count() < MANY_RUNNING || is_near_limit())
 		return;
 	take_census(NULL);
 	largest = largest_session();

@@ -153,6 +153,20 @@ def test_an_interrupt_from_outside_ends_the_run_and_keeps_the_state(box):
     box.delete(context)
 
 
+def test_an_interrupt_that_another_thread_took_still_ends_the_run(box):
+    """As one does that comes between Python's last look at its signals and the system call that waits: noted, but nothing was woken."""
+    context = box.create("python")
+    code = "import signal, time\nsignal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})\nlife = 7\ntime.sleep(100)"
+    run = box.start(code, context=context, timeout_ms=90_000)
+    assert wait_until(lambda: any(one["id"] == context and one["state"] == "busy" for one in box.contexts()))
+    time.sleep(0.5)
+    box.interrupt(context)
+    execution = box.finish(run)
+    assert execution["error_name"] == "KeyboardInterrupt" and not execution["timed_out"]
+    assert box.run("life", context=context)["results"][0]["text/plain"] == "7"
+    box.delete(context)
+
+
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_restart_keeps_the_id_and_forgets_the_state(box, language):
     context = box.create(language)

@@ -3,6 +3,10 @@
 
 Python runs signal handlers in the main thread between two byte codes, so a plain flag is enough. Between cells an interrupt
 is dropped: it came too late for the cell it was meant for.
+
+The handler only notes the signal where it comes between the last byte code and a system call that waits, or to another thread:
+the main thread then waits on, with an interrupt that nobody raises. Python cannot close that gap, so the service thread hears of
+every interrupt as well and wakes the main thread (`nudge`) until the handler has run.
 """
 
 import signal
@@ -13,10 +17,15 @@ _running = False
 _held = 0
 _pending = False
 _was_raised = False
+_seen = 0
+
+# Ends a system call and does nothing else; by default it is ignored, also in processes that the user's code starts.
+_NUDGE = signal.SIGURG
 
 
 def _on_sigint(signum, frame):
-    global _pending, _was_raised
+    global _pending, _was_raised, _seen
+    _seen += 1
     if not _running:
         return
     if _held:
@@ -31,10 +40,26 @@ def was_raised():
     return _was_raised
 
 
+def _on_nudge(signum, frame):
+    pass
+
+
+def seen():
+    """How many have reached the handler."""
+    return _seen
+
+
+def nudge():
+    """From another thread."""
+    signal.pthread_kill(_main, _NUDGE)
+
+
 def install():
     """Ours again, whatever the last cell did to it."""
     if signal.getsignal(signal.SIGINT) is not _on_sigint:
         signal.signal(signal.SIGINT, _on_sigint)
+    if signal.getsignal(_NUDGE) == signal.SIG_DFL:
+        signal.signal(_NUDGE, _on_nudge)
 
 
 def start():

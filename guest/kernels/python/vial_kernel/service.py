@@ -1,19 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
 """The service thread: what must happen while user code has the main thread.
 
-It hears the agent's control messages (reseeding after a resume, also in the middle of a cell) and flushes output that a
-cell has printed without a flush. It is no threading.Thread, so that user code does not see it in threading.enumerate().
+It hears the agent's control messages (reseeding after a resume, also in the middle of a cell; that an interrupt is on its way)
+and flushes output that a cell has printed without a flush. It is no threading.Thread, so that user code does not see it in threading.enumerate().
 """
 
 import _thread
 import os
 import select
 
-from . import channel, reseed, streams
+from . import channel, interrupts, reseed, streams
 
 FLUSH_AFTER_MS = 10
+# How long an interrupt may be on its way to the handler before the main thread is woken for it.
+NUDGE_AFTER_MS = (20, 100, 500)
 
 _wake_fd = -1
+_nudging = _thread.allocate_lock()
 
 
 def start():
@@ -67,4 +70,17 @@ def _control(reader):
     if message.get("type") == "reseed":
         reseed.reseed(bytes.fromhex(message["seed"]))
         channel.send({"type": "reseeded", "number": message["number"]})
+    elif message.get("type") == "interrupt" and _nudging.acquire(blocking=False):
+        _thread.start_new_thread(_nudge, (interrupts.seen(),))
     return True
+
+
+def _nudge(seen):
+    try:
+        for wait in NUDGE_AFTER_MS:
+            select.poll().poll(wait)
+            if interrupts.seen() != seen:
+                return
+            interrupts.nudge()
+    finally:
+        _nudging.release()
