@@ -6,7 +6,7 @@ is dropped: it came too late for the cell it was meant for.
 
 The handler only notes the signal where it comes between the last byte code and a system call that waits, or to another thread:
 the main thread then waits on, with an interrupt that nobody raises. Python cannot close that gap, so the service thread hears of
-every interrupt as well and wakes the main thread (`nudge`) until the handler has run.
+every interrupt as well and wakes the main thread (`nudge`), some times, unless the handler has run.
 """
 
 import signal

@@ -2,7 +2,8 @@
 """The service thread: what must happen while user code has the main thread.
 
 It hears the agent's control messages (reseeding after a resume, also in the middle of a cell; that an interrupt is on its way)
-and flushes output that a cell has printed without a flush. It is no threading.Thread, so that user code does not see it in threading.enumerate().
+and flushes output that a cell has printed without a flush. It is no threading.Thread, so that user code does not see it in
+threading.enumerate().
 """
 
 import _thread
@@ -70,9 +71,19 @@ def _control(reader):
     if message.get("type") == "reseed":
         reseed.reseed(bytes.fromhex(message["seed"]))
         channel.send({"type": "reseeded", "number": message["number"]})
-    elif message.get("type") == "interrupt" and _nudging.acquire(blocking=False):
-        _thread.start_new_thread(_nudge, (interrupts.seen(),))
+    elif message.get("type") == "interrupt":
+        _start_nudging()
     return True
+
+
+def _start_nudging():
+    if not _nudging.acquire(blocking=False):
+        return
+    try:
+        _thread.start_new_thread(_nudge, (interrupts.seen(),))
+    except RuntimeError:
+        # No thread to be had: the interrupt itself is on its way.
+        _nudging.release()
 
 
 def _nudge(seen):
