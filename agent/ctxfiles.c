@@ -38,6 +38,17 @@ struct directory {
 	char *path;
 };
 
+/*
+ * A directory that is being moved, as the queue tells it. Between two looks it may move more than once: then it is not at `path` any more
+ * when we hear that it arrived there, and what is in it is missed at `origin`, where it was at the last look.
+ */
+struct journey {
+	enum { NOWHERE, LEFT, ARRIVED } state;
+	uint32_t cookie; /* of LEFT: its arrival has the same */
+	bool was_watched;
+	char path[PATH_MAX], origin[PATH_MAX];
+};
+
 /* A path that has changed, and when: `moment` counts runs' beginnings and ends, not time. */
 struct change {
 	struct change *next;
@@ -49,6 +60,7 @@ struct change {
 static int queue_fd = -1;
 static struct directory *directories;
 static unsigned directory_count;
+static struct journey journey;
 static struct change *changes[BUCKETS];
 static unsigned change_count;
 static uint64_t moment = 1;
@@ -157,11 +169,20 @@ static void forget_directory(struct directory *directory)
 	*directory = directories[--directory_count];
 }
 
-/* `is_new`: it appeared during a run, so everything in it has changed. */
-static void add_tree(const char *path, int depth, bool is_new)
+static bool is_watched(const char *path)
+{
+	for (unsigned i = 0; i < directory_count; i++) {
+		if (strcmp(directories[i].path, path) == 0)
+			return true;
+	}
+	return false;
+}
+
+/* `is_new`: it appeared during a run, so everything in it has changed. `old_path`: where it was before, or NULL; what is in it is missed there. */
+static void add_tree(const char *path, int depth, bool is_new, const char *old_path)
 {
 	struct dirent *entry;
-	char child[PATH_MAX];
+	char child[PATH_MAX], old_child[PATH_MAX];
 	DIR *stream;
 	int watch;
 
@@ -181,10 +202,14 @@ static void add_tree(const char *path, int depth, bool is_new)
 	while ((entry = readdir(stream))) {
 		if (is_skipped(entry->d_name) || snprintf(child, sizeof(child), "%s/%s", path, entry->d_name) >= (int)sizeof(child))
 			continue;
+		if (old_path && snprintf(old_child, sizeof(old_child), "%s/%s", old_path, entry->d_name) >= (int)sizeof(old_child))
+			continue;
 		if (entry->d_type == DT_DIR)
-			add_tree(child, depth + 1, is_new);
+			add_tree(child, depth + 1, is_new, old_path ? old_child : NULL);
 		else if (is_new)
 			note_change(child, true);
+		if (old_path && entry->d_type != DT_DIR)
+			note_change(old_child, false);
 	}
 	closedir(stream);
 }
@@ -196,6 +221,54 @@ static int depth_of(const char *path)
 	for (; *path; path++)
 		depth += *path == '/';
 	return depth;
+}
+
+/* What has left and not arrived is nobody's business any more, and what was in it cannot be asked: it is missed as one. */
+static void end_journey(void)
+{
+	size_t length = strlen(journey.origin);
+	bool is_lost = journey.state == LEFT && journey.was_watched;
+
+	journey.state = NOWHERE;
+	if (!is_lost)
+		return;
+	for (unsigned i = 0; i < directory_count; i++) {
+		const char *path = directories[i].path;
+
+		/* The kernel answers with IN_IGNORED, which makes us forget it. */
+		if (strncmp(path, journey.origin, length) == 0 && (path[length] == '/' || path[length] == '\0'))
+			inotify_rm_watch(queue_fd, directories[i].watch);
+	}
+	if (length + 2 <= sizeof(journey.origin)) {
+		memcpy(journey.origin + length, "/", 2);
+		note_change(journey.origin, false);
+	}
+}
+
+static void take_departure(const char *path, uint32_t cookie)
+{
+	bool goes_on = journey.state == ARRIVED && strcmp(journey.path, path) == 0;
+
+	if (!goes_on) {
+		end_journey();
+		strcpy(journey.origin, path);
+		journey.was_watched = is_watched(path);
+	}
+	journey.state = LEFT;
+	journey.cookie = cookie;
+}
+
+static void take_arrival(const char *path, uint32_t cookie)
+{
+	bool is_expected = journey.state == LEFT && cookie && journey.cookie == cookie;
+	struct stat info;
+
+	/* One that we never saw where it was has come into being since the last look: nobody misses it there. */
+	add_tree(path, depth_of(path), true, is_expected && journey.was_watched ? journey.origin : NULL);
+	if (is_expected) {
+		journey.state = lstat(path, &info) < 0 ? ARRIVED : NOWHERE;
+		strcpy(journey.path, path);
+	}
 }
 
 static void take_event(const struct inotify_event *event)
@@ -215,8 +288,10 @@ static void take_event(const struct inotify_event *event)
 		return;
 	if (!(event->mask & IN_ISDIR))
 		note_change(path, event->mask & ARRIVALS);
+	else if (event->mask & IN_MOVED_FROM)
+		take_departure(path, event->cookie);
 	else if (event->mask & ARRIVALS)
-		add_tree(path, depth_of(path), true);
+		take_arrival(path, event->cookie);
 }
 
 static void drain(void)
@@ -232,6 +307,7 @@ static void drain(void)
 			at += (ssize_t)(sizeof(*event) + event->len);
 		}
 	}
+	end_journey();
 }
 
 /* Watches the tree from its root, also after somebody has removed and remade it. */
@@ -243,11 +319,8 @@ static void ensure_watching(void)
 		is_partial = true;
 		return;
 	}
-	for (unsigned i = 0; i < directory_count; i++) {
-		if (strcmp(directories[i].path, VIAL_WORKSPACE) == 0)
-			return;
-	}
-	add_tree(VIAL_WORKSPACE, 0, false);
+	if (!is_watched(VIAL_WORKSPACE))
+		add_tree(VIAL_WORKSPACE, 0, false, NULL);
 }
 
 uint64_t vial_changes_begin(void)
@@ -282,7 +355,8 @@ static bool report(struct answer *answer, const char *path, bool was_there)
 
 	if (is_gone ? !was_there : !S_ISREG(info.st_mode))
 		return true;
-	file = json_pack("{s:o,s:I,s:s}", "path", vial_json_text(path), "size", (json_int_t)info.st_size, "mime", vial_mime_of(path));
+	file = json_pack("{s:o,s:I,s:s}", "path", vial_json_text(path), "size", (json_int_t)info.st_size, "mime",
+	                 path[strlen(path) - 1] == '/' ? "inode/directory" : vial_mime_of(path));
 	if (is_gone)
 		json_object_set_new(file, "deleted", json_true());
 	answer->size_bytes += json_dumpb(file, NULL, 0, JSON_COMPACT) + 1;

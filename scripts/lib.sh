@@ -7,8 +7,8 @@
 VIAL_ROOT=$(cd -- "${BASH_SOURCE[0]%/*}/.." && pwd)
 VIAL_DATA=${VIAL_DATA:-/var/lib/vial}
 VIAL_DATA_TEST=${VIAL_DATA_TEST:-/var/lib/vial-test}
-# Whoever runs a script for another data directory leaves word of the first one: what is big is shared between them.
-VIAL_DATA_SERVER=${VIAL_DATA_SERVER:-$VIAL_DATA}
+# Whoever runs a script for another data directory leaves word of the first one: what is big is shared between them. The tests' is never the server's.
+if [[ $VIAL_DATA == "$VIAL_DATA_TEST" ]]; then VIAL_DATA_SERVER=${VIAL_DATA_SERVER:-/var/lib/vial}; else VIAL_DATA_SERVER=${VIAL_DATA_SERVER:-$VIAL_DATA}; fi
 VIAL_BUILD=${VIAL_BUILD:-$VIAL_ROOT/build}
 export VIAL_DATA VIAL_DATA_TEST VIAL_DATA_SERVER
 

@@ -33,6 +33,8 @@ __vial_options=''     # of a shell that has left, for its copy
 __vial_env_names=()
 __vial_env_old=()
 __vial_argv=()
+__vial_old_name=''    # while a program's name and arguments stand in the place of the shell's
+__vial_old_arguments=()
 
 __vial_send() {
 	builtin printf '%d %s' "${#1}" "$1" >&201
@@ -86,16 +88,28 @@ __vial_next() {
 		case $name in -*) builtin unset "${name#-}" ;; esac
 	done
 	((__vial_count++))
-	# For good: bash has no way to take them back.
-	if ((${#__vial_argv[@]})); then
-		BASH_ARGV0=${__vial_argv[0]}
-		__vial_code="set -- \"\${__vial_argv[@]:1}\"; $__vial_code"
-	fi
 	case $options in *x*) __vial_code="set -x; $__vial_code" ;; esac
 	case $options in *v*) __vial_code="set -v; $__vial_code" ;; esac
+	__vial_set_arguments
 	case $options in *u*) builtin set -u ;; esac
 	case $options in *e*) builtin set -e ;; esac
 	return 0
+}
+
+# `argv` of one run: the name and arguments that the shell had come back with the next one, which has to set them itself: those of a function are its own.
+__vial_set_arguments() {
+	local set=''
+	if [[ $__vial_old_name ]]; then
+		BASH_ARGV0=$__vial_old_name
+		__vial_old_name=''
+		set='set -- "${__vial_old_arguments[@]}"; '
+	fi
+	if ((${#__vial_argv[@]})); then
+		__vial_old_name=$0
+		BASH_ARGV0=${__vial_argv[0]}
+		set+='__vial_old_arguments=("$@"); set -- "${__vial_argv[@]:1}"; '
+	fi
+	__vial_code=$set$__vial_code
 }
 
 # `env` of one run: the old values come back when it is over.
