@@ -44,9 +44,13 @@ typedef struct {
 
 struct VialStore {
 	VialSqlite *db; /* the main thread's until the writer starts */
-	GAsyncQueue *queue;
 	GThread *writer;
 	guint start_id;
+	/* Not a GAsyncQueue, which would wake the writer for every record that only has to gather: twice in each call, on the caller's processor. */
+	GMutex lock;
+	GCond has_work;
+	GQueue jobs;      /* under the lock, as what follows */
+	gboolean is_idle; /* the writer will not look for more by itself */
 };
 
 static void job_free(gpointer pointer)
@@ -80,13 +84,16 @@ static void complete_batch(gpointer pointer)
 	}
 }
 
+static gboolean is_awaited(const Job *job)
+{
+	return job->listed || job->pruned_done || job->done || job->error;
+}
+
 /* Nobody waits for most records, and waking the main loop for them would cost each call two turns of it. */
-static gboolean is_awaited(const GPtrArray *batch)
+static gboolean has_awaited(const GPtrArray *batch)
 {
 	for (guint i = 0; i < batch->len; i++) {
-		const Job *job = batch->pdata[i];
-
-		if (job->listed || job->pruned_done || job->done || job->error)
+		if (is_awaited(batch->pdata[i]))
 			return TRUE;
 	}
 	return FALSE;
@@ -142,14 +149,30 @@ static void run_batch(VialSqlite *db, GPtrArray *batch)
 	}
 }
 
-/* The next job of a batch: one that has come, or one that comes while nobody waits. */
-static Job *gather(VialStore *store, const GPtrArray *batch, gint64 until_us)
+/* Moves jobs into the batch while there are any and it has room. */
+static void take_jobs(VialStore *store, GPtrArray *batch)
 {
-	gint64 left_us = until_us - g_get_monotonic_time();
+	while (batch->len < MAX_BATCH && store->jobs.length > 0)
+		g_ptr_array_add(batch, g_queue_pop_head(&store->jobs));
+}
 
-	if (left_us <= 0 || is_awaited(batch))
-		return g_async_queue_try_pop(store->queue);
-	return g_async_queue_timeout_pop(store->queue, (guint64)left_us);
+/* What has come; if nobody waits for it, with what comes in a while. */
+static GPtrArray *gather_batch(VialStore *store)
+{
+	GPtrArray *batch = g_ptr_array_new_with_free_func(job_free);
+
+	g_mutex_lock(&store->lock);
+	store->is_idle = TRUE;
+	while (store->jobs.length == 0)
+		g_cond_wait(&store->has_work, &store->lock);
+	store->is_idle = FALSE;
+	gint64 until_us = g_get_monotonic_time() + GATHER_US;
+	do
+		take_jobs(store, batch);
+	while (batch->len < MAX_BATCH && !has_awaited(batch) && g_cond_wait_until(&store->has_work, &store->lock, until_us));
+	take_jobs(store, batch);
+	g_mutex_unlock(&store->lock);
+	return batch;
 }
 
 static gpointer write_queue(gpointer pointer)
@@ -158,17 +181,11 @@ static gpointer write_queue(gpointer pointer)
 	gboolean is_stopping = FALSE;
 
 	while (!is_stopping) {
-		GPtrArray *batch = g_ptr_array_new_with_free_func(job_free);
-		Job *job = g_async_queue_pop(store->queue);
-		gint64 until_us = g_get_monotonic_time() + GATHER_US;
+		GPtrArray *batch = gather_batch(store);
 
-		while (job) {
-			is_stopping = job->verb == JOB_STOP;
-			g_ptr_array_add(batch, job);
-			job = batch->len < MAX_BATCH && !is_stopping ? gather(store, batch, until_us) : NULL;
-		}
+		is_stopping = ((const Job *)batch->pdata[batch->len - 1])->verb == JOB_STOP;
 		run_batch(store->db, batch);
-		if (is_awaited(batch))
+		if (has_awaited(batch))
 			vial_main_loop_call(complete_batch, batch);
 		else
 			g_ptr_array_unref(batch);
@@ -184,7 +201,9 @@ VialStore *vial_store_open(const char *path, GError **error)
 		return NULL;
 	VialStore *store = g_new0(VialStore, 1);
 	store->db = db;
-	store->queue = g_async_queue_new_full(job_free);
+	g_mutex_init(&store->lock);
+	g_cond_init(&store->has_work);
+	g_queue_init(&store->jobs);
 	return store;
 }
 
@@ -199,7 +218,14 @@ static gboolean start_writer(gpointer pointer)
 
 static void push(VialStore *store, Job job)
 {
-	g_async_queue_push(store->queue, g_memdup2(&job, sizeof(job)));
+	gboolean is_idle;
+
+	g_mutex_lock(&store->lock);
+	g_queue_push_tail(&store->jobs, g_memdup2(&job, sizeof(job)));
+	is_idle = store->is_idle;
+	g_mutex_unlock(&store->lock);
+	if (is_idle || is_awaited(&job))
+		g_cond_signal(&store->has_work);
 	/* Started by the main loop, not here: until that runs, everything can still be loaded without a lock. */
 	if (!store->writer && !store->start_id)
 		store->start_id = g_idle_add_full(G_PRIORITY_HIGH, start_writer, store, NULL);
@@ -218,7 +244,9 @@ void vial_store_close(VialStore *store)
 		g_thread_join(store->writer);
 	}
 	vial_sqlite_close(store->db);
-	g_async_queue_unref(store->queue);
+	g_queue_clear_full(&store->jobs, job_free);
+	g_cond_clear(&store->has_work);
+	g_mutex_clear(&store->lock);
 	g_free(store);
 }
 
