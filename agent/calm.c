@@ -13,14 +13,16 @@
 #define CALM_MS 4000
 
 static int64_t last_ms;
+static bool has_ended; /* since somebody asked; when, is not worth a look at the clock */
 static bool is_used;
 
 bool vial_calm(void)
 {
 	int64_t now_ms = vial_loop_now_ms();
 
-	if (vial_streams_count() > 0)
+	if (has_ended || vial_streams_count() > 0)
 		last_ms = now_ms;
+	has_ended = false;
 	return now_ms - last_ms >= CALM_MS;
 }
 
@@ -31,7 +33,7 @@ bool vial_calm_is_untouched(void)
 
 void vial_calm_end(bool is_ours)
 {
-	last_ms = vial_loop_now_ms();
+	has_ended = true;
 	is_used = is_used || !is_ours;
 	vial_memguard_hasten();
 	vial_zone_hasten();

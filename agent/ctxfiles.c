@@ -31,6 +31,8 @@
 #define MAX_SEARCHED 100000u
 /* Nobody else is served while we search. */
 #define SEARCH_MS 300
+/* How late the time of a run's beginning may have been noted. */
+#define LATE_NS 10000000
 #define BUCKETS 1024u
 
 struct directory {
@@ -329,11 +331,20 @@ uint64_t vial_changes_begin(void)
 	if (open_runs == 0)
 		forget_changes();
 	ensure_watching();
-	moment++;
-	if (open_runs++ == 0) {
-		clock_gettime(CLOCK_REALTIME_COARSE, &oldest_begin);
+	open_runs++;
+	return ++moment;
+}
+
+void vial_changes_note_time(void)
+{
+	if (open_runs != 1)
+		return;
+	clock_gettime(CLOCK_REALTIME_COARSE, &oldest_begin);
+	oldest_begin.tv_nsec -= LATE_NS;
+	if (oldest_begin.tv_nsec < 0) {
+		oldest_begin.tv_nsec += 1000000000;
+		oldest_begin.tv_sec--;
 	}
-	return moment;
 }
 
 /* --- the answer --- */

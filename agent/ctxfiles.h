@@ -13,5 +13,7 @@
 
 /* From now on; the value is for vial_changes_end(). */
 uint64_t vial_changes_begin(void);
+/* Soon after it, where it keeps nobody waiting (it is a system call): the time of day, in case there has to be a search. */
+void vial_changes_note_time(void);
 /* [{"path","size","mime","deleted"?}], at most 1000, by path. *out_is_cut (may be NULL): there may be more, whichever limit was met. */
 json_t *vial_changes_end(uint64_t since, bool *out_is_cut);

@@ -293,19 +293,20 @@ void vial_run_begin(struct vial_run *run)
 		.max_text_bytes = run->max_output_bytes < DEFAULT_OUTPUT_BYTES ? (size_t)run->max_output_bytes : DEFAULT_OUTPUT_BYTES,
 	};
 
-	run->started_ms = vial_loop_now_ms();
 	run->is_running = true;
 	run->spill = vial_spill_new(VIAL_SPILL_OUTPUT, run->id, &ctx->user);
 	run->changes = vial_changes_begin();
 	vial_late_take(&ctx->late, take_late, run);
-	if (run->timeout_ms > 0)
-		vial_timer_set(&run->deadline, run->timeout_ms, on_deadline, run);
 	if (vial_kernel_run(ctx->kernel, &request) < 0) {
 		run->kill_name = "KernelDied";
 		run->kill_reason = "the code could not be handed to the kernel";
 		vial_kernel_kill(ctx->kernel);
 	}
-	/* Beside the kernel's first steps, not before them. */
+	/* Beside the kernel's first steps, not before them: clocks are system calls. */
+	run->started_ms = vial_loop_now_ms();
+	if (run->timeout_ms > 0)
+		vial_timer_set(&run->deadline, run->timeout_ms, on_deadline, run);
+	vial_changes_note_time();
 	vial_procguard_make_way(vial_kernel_outer_pid(ctx->kernel));
 	drop_code(run);
 	json_decref(changes);

@@ -17,7 +17,8 @@ static int epoll_fd = -1;
 static bool is_stopped;
 static volatile sig_atomic_t has_child_news;
 static struct vial_timer *first_timer;
-static int64_t turn_ms; /* 0: no turn has begun */
+static bool is_in_turn;
+static int64_t turn_ms; /* 0: nobody has asked in this turn */
 /* The batch being dispatched, so that a watch removed by one callback is not called for an event already fetched. */
 static struct epoll_event batch[MAX_EVENTS];
 static int batch_count, batch_next;
@@ -45,7 +46,11 @@ int vial_loop_init(void)
 
 int64_t vial_loop_now_ms(void)
 {
-	return turn_ms > 0 ? turn_ms : vial_loop_clock_ms();
+	if (!is_in_turn)
+		return vial_loop_clock_ms();
+	if (turn_ms == 0)
+		turn_ms = vial_loop_clock_ms();
+	return turn_ms;
 }
 
 int64_t vial_loop_clock_ms(void)
@@ -160,7 +165,8 @@ void vial_loop_run(bool (*before_wait)(void), void (*on_child)(void))
 		int count = epoll_pwait(epoll_fd, batch, MAX_EVENTS, timeout_ms, &open_mask);
 
 		batch_count = count < 0 ? 0 : count;
-		turn_ms = vial_loop_clock_ms();
+		is_in_turn = true;
+		turn_ms = 0;
 		for (batch_next = 0; batch_next < batch_count;) {
 			struct epoll_event *event = &batch[batch_next++];
 			struct vial_watch *watch = event->data.ptr;

@@ -48,7 +48,7 @@ void vial_watch_remove(struct vial_watch *watch);
 void vial_timer_set(struct vial_timer *timer, int64_t delay_ms, vial_timer_fn *fn, void *data);
 void vial_timer_clear(struct vial_timer *timer);
 
-/* The monotonic clock when this turn of the loop began: in a guest looking at it is a system call. */
+/* The monotonic clock when it was first asked for in this turn of the loop: in a guest looking at it is a system call. */
 int64_t vial_loop_now_ms(void);
 /* At this moment, for those who count their own time within a turn. */
 int64_t vial_loop_clock_ms(void);

@@ -83,7 +83,7 @@ class Reader:
         while len(self._bytes) < end:
             if not self._read():
                 return None
-        body = bytes(self._bytes[start:end])
+        body = self._bytes[start:end].decode("utf-8")
         del self._bytes[:end]
         return json.loads(body)
 

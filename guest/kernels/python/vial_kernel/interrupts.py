@@ -10,6 +10,7 @@ every interrupt as well and wakes the main thread (`nudge`), some times, unless 
 """
 
 import signal
+import _signal
 import _thread
 
 _main = _thread.get_ident()
@@ -21,6 +22,8 @@ _seen = 0
 
 # Ends a system call and does nothing else; by default it is ignored, also in processes that the user's code starts.
 _NUDGE = signal.SIGURG
+
+_getsignal, _SIGINT, _SIGURG = _signal.getsignal, int(signal.SIGINT), int(_NUDGE)
 
 
 def _on_sigint(signum, frame):
@@ -56,9 +59,10 @@ def nudge():
 
 def install():
     """Ours again, whatever the last cell did to it."""
-    if signal.getsignal(signal.SIGINT) is not _on_sigint:
+    # In every run, so without signal's enumerations.
+    if _getsignal(_SIGINT) is not _on_sigint:
         signal.signal(signal.SIGINT, _on_sigint)
-    if signal.getsignal(_NUDGE) == signal.SIG_DFL:
+    if _getsignal(_SIGURG) == _signal.SIG_DFL:
         signal.signal(_NUDGE, _on_nudge)
 
 

@@ -270,7 +270,12 @@ class Shell(InteractiveShell):
         raise KeyboardInterrupt
 
     def has_pending_tasks(self):
-        return self.loop is not None and not self.loop.is_closed() and bool(asyncio.all_tasks(self.loop))
+        if self.loop is None or self.loop.is_closed():
+            return False
+        # Mostly there are none at all, which asyncio takes twenty calls to find out.
+        if not asyncio.tasks._eager_tasks and not asyncio.tasks._scheduled_tasks.data:
+            return False
+        return bool(asyncio.all_tasks(self.loop))
 
     # What a notebook front end would do
 
@@ -375,10 +380,19 @@ def make():
     warnings.filterwarnings("ignore", message="To exit: use")
     _let_create_task(shell)
     display.install(shell)
+    _fix_traits(shell)
     # For good, not in each cell anew: a change of the builtins makes Python forget where it found all of them.
     shell.builtin_trap.__enter__()
     shell.display_trap.__enter__()
     return shell
+
+
+def _fix_traits(shell):
+    """Traits that every cell reads and nobody sets become attributes: a trait takes four calls to read. Who sets one for his shell still can. (Not those of
+    the configuration, which recipes set on IPython's class.)"""
+    for owner, name in ((Shell, "history_manager"), (Shell, "display_formatter"), (Shell, "input_transformer_manager")):
+        setattr(owner, name, getattr(shell, name))
+    History.shell = display.Hook.shell = shell
 
 
 def _profile_dir():
