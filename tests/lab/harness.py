@@ -21,7 +21,7 @@ TEST_SECONDS = 360  # stretched by this processor's slowness; no test takes a th
 class Lab:
     def __init__(self, args):
         self.args = args
-        self.directory = "/tmp/lab"
+        self.directory = "/tmp/vial-lab"
         os.makedirs(self.directory, exist_ok=True)
         self.program = os.path.join(args.build, "vial-vmm")
         self.figures = {}
