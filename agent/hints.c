@@ -10,11 +10,24 @@
 #define MAX_LOOKED_BYTES (64u * 1024u)
 
 /* What curl, git, glibc (so Python, ssh, wget), apt, Node and npm, Go, pip and uv say when a name has no address. A refused connection is not among
- * them: it may be one to the sandbox itself. */
+ * them: it may be one to the sandbox itself. apt says so only to root; others hear of its locks, and everybody of packages that it has no list of. */
 static const char *const complaints[] = {
-	"Could not resolve host",    "ame resolution", "emporary failure resolving", "EAI_AGAIN",
-	"unable to resolve host",    "no such host",   "No matching distribution",   "ENOTFOUND",
-	"Name or service not known", "ENETUNREACH",    "etwork is unreachable",      "ailed to lookup address",
+	"Could not resolve host",
+	"ame resolution",
+	"emporary failure resolving",
+	"EAI_AGAIN",
+	"unable to resolve host",
+	"no such host",
+	"No matching distribution",
+	"ENOTFOUND",
+	"Name or service not known",
+	"ENETUNREACH",
+	"etwork is unreachable",
+	"ailed to lookup address",
+	"fetch failed",
+	"ar/lib/apt/lists/lock",
+	"ar/lib/dpkg/lock",
+	"Unable to locate package",
 };
 
 static bool is_offline;

@@ -255,4 +255,8 @@ CASES = [
     Case("plotly's show() publishes the same", "import plotly.graph_objects as go\ngo.Figure().show()", needs=("plotly",), mimes=("application/vnd.plotly.v1+json",)),
     Case("altair is HTML and its JSON", "import altair as alt\nalt.Chart({'values': [{'a': 1}]}).mark_bar().encode(x='a:Q')", needs=("altair",),
          mimes=("text/html", "application/vnd.vegalite.v5+json")),
+    Case("a program has its arguments and its file", "import sys, pathlib\nprint(sys.argv, pathlib.Path(__file__), __name__)", options={"argv": ["/elsewhere/go.py", "x"]},
+         stdout="['/elsewhere/go.py', 'x'] /workspace/go.py __main__\n"),
+    Case("a cell has none", "'__file__' in globals()", result="False"),
+    Case("a picture that is asked to show itself does", "from PIL import Image\nImage.new('RGB', (2, 2)).show()", needs=("PIL",), mimes=("image/png",), stderr=""),
 ]

@@ -14,11 +14,15 @@ AT_ONCE_SECONDS = 8
     ("python", "import urllib.request; urllib.request.urlopen('https://example.com')", None),
     ("python", "!pip install left-pad", "pip"),
     ("javascript", "await fetch('https://example.com')", None),
+    ("javascript", "await fetch('https://example.com').catch(error => console.error('Error:', error.message))", None),
     ("javascript", "require('https').get('https://example.com')", None),
     ("bash", "curl -sS https://example.com", "curl"),
     ("bash", "pip install left-pad", "pip"),
     ("bash", "npm install left-pad", "npm"),
     ("bash", "sudo apt-get update", "sudo"),
+    ("bash", "apt-get update", "apt-get"),
+    ("bash", "apt-get install -y cowsay", "apt-get"),
+    ("bash", "sudo apt-get install -y cowsay", "sudo"),
     ("bash", "git clone https://example.com/a/b.git", "git"),
 ])
 def test_whoever_misses_the_network_reads_why(box, needs, language, code, needs_name):

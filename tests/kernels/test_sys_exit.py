@@ -12,6 +12,10 @@ CASES = [
     ("import sys\nsys.exit(3)", 3, "3", ""),
     ("import sys\nsys.exit('no such file')", 1, "no such file", "no such file\n"),
     ("raise SystemExit(4)", 4, "4", ""),
+    ("import sys\nsys.exit(-1)", 255, "-1", ""),
+    ("import sys\ntry: 1/0\nexcept Exception as error: sys.exit(error)", 1, "division by zero", "division by zero\n"),
+    ("import sys\nsys.exit([1, 2])", 1, "[1, 2]", "[1, 2]\n"),
+    ("open('/workspace/leaves.py', 'w').write('import sys; sys.exit(3)')\n%run leaves.py", 3, "3", ""),
     ("import sys\nawait __import__('asyncio').sleep(0)\nsys.exit(5)", 5, "5", ""),
     (ARGPARSE, 2, "2", "invalid int value: 'x'"),
     (UNITTEST.format(2), 0, "0", "OK"),
@@ -38,4 +42,24 @@ def test_leaving_by_hand_ends_the_kernel(box, code, status):
     execution = box.run(code, context=context)
     assert (execution["error_name"], execution["exit_code"], execution["kernel_restarted"]) == ("SystemExit", status, True), execution
     assert box.run("kept", context=context)["error_name"] == "NameError"
+    box.delete(context)
+
+
+FORKS = [
+    ("print('child'); sys.exit(3)", 3, ""),
+    ("print('child')", 0, ""),
+    ("print('child'); sys.exit('oops')", 1, "oops\n"),
+    ("print('child'); 1/0", 1, "ZeroDivisionError: division by zero"),
+    ("print('child'); os._exit(7)", 7, ""),
+]
+
+
+@pytest.mark.parametrize("child, status, said", FORKS)
+def test_a_copy_ends_with_the_cell_that_forked_it(box, child, status, said):
+    context = box.create("python")
+    pid = box.run("import os, sys\nos.getpid()", context=context)["results"][0]["text/plain"]
+    execution = box.run(f"copy = os.fork()\nif copy == 0:\n    {child}\nelse:\n    print('parent', os.waitstatus_to_exitcode(os.waitpid(copy, 0)[1]))", context=context)
+    assert execution["stdout"] == f"child\nparent {status}\n" and "error_name" not in execution, execution
+    assert said in execution["stderr"], execution
+    assert box.run("os.getpid()", context=context)["results"][0]["text/plain"] == pid
     box.delete(context)

@@ -35,6 +35,8 @@ __vial_env_old=()
 __vial_argv=()
 __vial_old_name=''    # while a program's name and arguments stand in the place of the shell's
 __vial_old_arguments=()
+__vial_is_program=''  # while one runs
+__vial_old_exit=''    # the shell's own __vial_user_exit meanwhile
 
 __vial_send() {
 	builtin printf '%d %s' "${#1}" "$1" >&201
@@ -108,8 +110,28 @@ __vial_set_arguments() {
 		__vial_old_name=$0
 		BASH_ARGV0=${__vial_argv[0]}
 		set+='__vial_old_arguments=("$@"); set -- "${__vial_argv[@]:1}"; '
+		__vial_is_program=1
+		__vial_old_exit=$__vial_user_exit
+		__vial_user_exit=''
+		__vial_code+=$'\n{ __vial_end_program "$?"; } 204>&2 2>&203'
 	fi
 	__vial_code=$set$__vial_code
+}
+
+# A program's EXIT trap runs when it ends, although the shell lives on; unless the trap itself says `exit`.
+__vial_end_program() {
+	local - status=$1 action=$__vial_user_exit has_ended=$__vial_has_ended
+	if [[ -z $__vial_is_program ]]; then return "$status"; fi
+	builtin set +e
+	__vial_is_program=''
+	__vial_user_exit=''
+	if [[ $action ]]; then
+		__vial_is_leaving=1 __vial_has_ended=1
+		builtin eval "(builtin exit $status); $action" 2>&204
+		__vial_is_leaving='' __vial_has_ended=$has_ended
+	fi
+	__vial_user_exit=$__vial_old_exit
+	return "$status"
 }
 
 # `env` of one run: the old values come back when it is over.
@@ -161,7 +183,7 @@ __vial_set_traps() {
 	builtin trap __vial_on_interrupt INT
 	# The agent sends it after a resume, to the whole group: whoever does not trap it ignores it.
 	builtin trap __vial_on_resume URG
-	builtin trap 'if { __vial_at_exit "$?"; } 2>&203; then __vial_end; else builtin trap "" INT; ( __vial_set_traps; eval "$__vial_loop" ); builtin exit; fi' EXIT
+	builtin trap '__vial_status=$?; { __vial_end_program "$__vial_status" || :; } 204>&2 2>&203; if { __vial_at_exit "$__vial_status"; } 2>&203; then __vial_end; else builtin trap "" INT; ( __vial_set_traps; eval "$__vial_loop" ); builtin exit; fi' EXIT
 }
 
 # Whether the shell may really end. If not, the cell is reported and a copy goes on.

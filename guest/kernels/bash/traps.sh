@@ -45,7 +45,7 @@ __vial_list_traps() {
 	# Of all subshells only this one still knows the traps of its parent.
 	all=$(builtin trap -p "$@")
 	while [[ $all ]] && IFS= builtin read -r line; do
-		case $line in "trap -- '__vial_"* | "trap -- 'if { __vial_"*) continue ;; esac
+		case $line in "trap -- '__vial_"*) continue ;; esac
 		builtin printf '%s\n' "$line"
 	done <<< "$all"
 }

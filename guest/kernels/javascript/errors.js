@@ -87,4 +87,8 @@ function exit(status) {
 	return { name: 'SystemExit', value: String(status), traceback: `SystemExit: process.exit(${status})` };
 }
 
-module.exports = { cellOf, describe, exit, install, interrupted, unsettled };
+function exitCode(status) {
+	return { name: 'SystemExit', value: String(status), traceback: `SystemExit: process.exitCode is ${status}` };
+}
+
+module.exports = { cellOf, describe, exit, exitCode, install, interrupted, unsettled };

@@ -74,12 +74,20 @@ function settle(mine, outcome) {
 // its value is shown as it is.
 function onEmpty() {
 	if (!run) return;
-	if (run.hasEnded || (run.isScript && run.value)) finish(null);
+	if (run.hasEnded || (run.isScript && run.value)) endProgram();
 	else if (run.value) finish(null, { value: run.value });
 	else finish(errors.unsettled());
 }
 
-function finish(error, outcome) {
+// As `node` does: what it has set as its status is its status.
+function endProgram() {
+	const status = Number(process.exitCode ?? 0) & 0xff;
+	process.exitCode = undefined;
+	if (status) finish(errors.exitCode(status), undefined, { exit_code: status });
+	else finish(null);
+}
+
+function finish(error, outcome, extra = {}) {
 	const mine = run;
 	run = null;
 	channel.keepAlive(true);
@@ -92,7 +100,7 @@ function finish(error, outcome) {
 			error = errors.describe(failure, mine.isColored);
 		}
 	}
-	report(mine, error, {});
+	report(mine, error, extra);
 	if (requests.length) setImmediate(start);
 	else if (mine.number) collect.ended();
 }
@@ -131,10 +139,15 @@ function changeEnvironment(changes) {
 function prepare({ env, argv }) {
 	const saved = Object.fromEntries(Object.keys(env || {}).map((name) => [name, process.env[name]]));
 	changeEnvironment(env);
-	if (argv) process.argv.splice(1, Infinity, ...argv);
+	if (argv) {
+		process.argv.splice(1, Infinity, ...argv);
+		modules.setProgram(argv[0]);
+	}
 	return () => {
 		changeEnvironment(saved);
-		if (argv) process.argv.splice(1);
+		if (!argv) return;
+		process.argv.splice(1);
+		modules.setProgram(null);
 	};
 }
 

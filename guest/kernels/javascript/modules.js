@@ -9,6 +9,7 @@ const vm = require('vm');
 const GLOBAL_ROOTS = ['/usr/local/lib', '/usr/lib', '/usr/share'];
 const GLOBAL_PATHS = ['/usr/local/lib/node_modules', '/usr/lib/node_modules', '/usr/share/nodejs', '/usr/lib/nodejs'];
 const IMPORT_NAME = '__vial_import';
+const META_NAME = '__vial_meta';
 const NOT_FOUND = new Set(['ERR_MODULE_NOT_FOUND', 'MODULE_NOT_FOUND', 'ERR_UNSUPPORTED_DIR_IMPORT']);
 
 const requires = new Map();
@@ -23,6 +24,35 @@ function memoize(cache, key, make) {
 	}
 	return value;
 }
+
+// The name of the program that runs, if one does. Its file is the client's; here it would be in the current directory.
+let program = null;
+
+function setProgram(name) {
+	program = name;
+}
+
+function fileName() {
+	return path.join(process.cwd(), program === null ? 'cell.js' : path.basename(program));
+}
+
+// import.meta, which V8 knows in modules only.
+const meta = {
+	get dirname() {
+		return process.cwd();
+	},
+	get filename() {
+		return fileName();
+	},
+	get url() {
+		return require('url').pathToFileURL(fileName()).href;
+	},
+	main: true,
+	resolve: (name) => {
+		const found = requireHere().resolve(name);
+		return path.isAbsolute(found) ? require('url').pathToFileURL(found).href : `node:${found.replace(/^node:/, '')}`;
+	},
+};
 
 function requireHere() {
 	return memoize(requires, process.cwd(), (directory) => Module.createRequire(path.join(directory, 'cell.js')));
@@ -68,16 +98,19 @@ function install() {
 	const dynamic = function require(id) {
 		return requireHere()(id);
 	};
-	for (const name of ['cache', 'extensions', 'main', 'resolve']) {
+	for (const name of ['cache', 'extensions', 'resolve']) {
 		Object.defineProperty(dynamic, name, { get: () => requireHere()[name], enumerable: true, configurable: true });
 	}
+	// `if (require.main === module) main()`: nothing but the cell itself was asked to run.
+	Object.defineProperty(dynamic, 'main', { get: () => globalThis.module, enumerable: true, configurable: true });
 	define('require', dynamic);
 	define('module', { exports: {}, id: 'cell', filename: null, loaded: false, children: [], paths: [] });
 	define('exports', globalThis.module.exports);
-	for (const [name, value] of [['__dirname', () => process.cwd()], ['__filename', () => path.join(process.cwd(), 'cell.js')]]) {
+	for (const [name, value] of [['__dirname', () => process.cwd()], ['__filename', fileName]]) {
 		Object.defineProperty(globalThis, name, { get: value, set: (other) => define(name, other), configurable: true });
 	}
 	define(IMPORT_NAME, importAnywhere);
+	define(META_NAME, meta);
 	// As in Node's REPL, the built-in modules are there by name, loaded on first use.
 	for (const name of Module.builtinModules) {
 		if (name.startsWith('_') || name.includes('/') || name in globalThis || name === 'sys' || name === 'punycode') continue;
@@ -94,4 +127,4 @@ function install() {
 	}
 }
 
-module.exports = { IMPORT_NAME, install, requireHere };
+module.exports = { IMPORT_NAME, META_NAME, install, requireHere, setProgram };

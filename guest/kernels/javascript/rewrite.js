@@ -11,7 +11,7 @@
 // Text keeps its line wherever possible, so that stack traces fit.
 'use strict';
 
-const { IMPORT_NAME } = require('./modules.js');
+const { IMPORT_NAME, META_NAME } = require('./modules.js');
 
 const CONSTANT_NAME = '__vial_constant';
 const lexical = new Set(); // let and class of all cells so far
@@ -224,6 +224,7 @@ class Cell {
 		const scope = scopeOf(node);
 		if (scope) scopes = [...scopes, scope];
 		if (node.type === 'ImportExpression') this.edit(node.start, node.start + 6, IMPORT_NAME);
+		else if (node.type === 'MetaProperty' && node.meta.name === 'import') this.edit(node.start, node.end, META_NAME);
 		else if (node.type === 'AssignmentExpression' && node.left.type === 'Identifier') {
 			if (this.isOurs(node.left.name, scopes)) {
 				this.edit(node.left.start, node.right.start, `${CONSTANT_NAME}(`);

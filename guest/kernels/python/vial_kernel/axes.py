@@ -146,8 +146,9 @@ class Legend:
                     self._entries.append((colour, text.get_text()))
 
     def name(self, artist, colour=None):
+        # A step of a histogram has the label None, and shows it as text.
         label = str(artist.get_label())
-        if label and not label.startswith("_"):
+        if label and label != "None" and not label.startswith("_"):
             return label
         return self.name_of_colour(colour if colour is not None else colour_of(artist))
 

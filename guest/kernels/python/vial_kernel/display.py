@@ -17,7 +17,7 @@ from IPython.core.formatters import BaseFormatter, IPythonDisplayFormatter, catc
 from IPython.lib import pretty
 from traitlets import ObjectName, Unicode
 
-from . import channel, charts, data, figures, pages, remember, streams, widgets
+from . import channel, charts, data, figures, imports, pages, remember, streams, widgets
 
 MAX_BUNDLE_BYTES = 16 * 1024 * 1024
 MAX_TEXT_BYTES = 1024 * 1024
@@ -276,4 +276,6 @@ def install(shell):
     figures.install(shell)
     widgets.install()
     remember.install()
+    # Image.show() tries programs that want a screen first.
+    imports.after("PIL.ImageShow", lambda module: module.register(module.IPythonViewer(), 0))
     pages.install(shell, lambda: run.wants_images)

@@ -23,6 +23,8 @@ WARM_FIGURE = "import matplotlib.pyplot as _vial_plt; _vial_plt.plot([1, 2]); _v
 WARM_FRAME = "__import__('pandas').DataFrame({'a': [1.5], 'b': ['x']})"
 INLINE_BACKEND = "module://matplotlib_inline.backend_inline"
 
+_is_child = False
+
 
 def main(is_warm=False, is_light=False):
     for fd in (channel.REQUESTS_FD, channel.MESSAGES_FD, channel.CONTROL_FD):
@@ -33,12 +35,18 @@ def main(is_warm=False, is_light=False):
     _prepare_environment()
     kernel = Kernel()
     service.start()
+    os.register_at_fork(after_in_child=_note_fork)
     if is_warm:
         kernel.warm(PRELOAD)
     elif is_light:
         kernel.warm(())
     channel.send({"type": "ready", "pid": os.getpid()})
     kernel.serve()
+
+
+def _note_fork():
+    global _is_child
+    _is_child = True
 
 
 def _prepare_environment():
@@ -97,9 +105,7 @@ class Kernel:
         count = shell.execution_count
         _change_environment(request.get("environment"))
         saved = _apply_environment(request.get("env"))
-        argv = request.get("argv")
-        if argv:
-            sys.argv, argv = argv, sys.argv
+        program = _Program(shell.user_ns, request["argv"]) if request.get("argv") else None
         interrupts.install()
         exit_error = None
         try:
@@ -117,9 +123,14 @@ class Kernel:
         except BaseException:
             # An interrupt that hit between the cell and us, or source that makes the compiler itself fail.
             shell.showtraceback()
+        if _is_child:
+            self._end_child(exit_error)
         _restore_environment(saved)
-        if argv:
-            sys.argv = argv
+        if program:
+            program.end()
+        if exit_error is None and shell.error is not None and isinstance(shell.error[1], SystemExit):
+            # %run has shown how its script left.
+            exit_error = shell.error[1]
         is_ok = self._report(exit_error)
         streams.flush()
         done = {"type": "done", "id": run.id, "status": "ok" if is_ok else "error", "execution_count": count}
@@ -140,12 +151,9 @@ class Kernel:
     def _report(self, exit_error):
         """Sends the run's error, if it has one."""
         if exit_error is not None:
-            code = exit_error.code
-            if isinstance(code, str):
-                print(code, file=sys.stderr)
-            value = str(shells.exit_status(code)) if not isinstance(code, str) else code
-            text = f"SystemExit: {value}"
-            self._send_error("SystemExit", value, text)
+            value = _say_code(exit_error.code)
+            self.shell.error = None
+            self._send_error("SystemExit", value, f"SystemExit: {value}")
             return False
         if self.shell.error is None:
             return True
@@ -164,6 +172,21 @@ class Kernel:
                 "traceback": _limit(channel.plain_text(traceback)),
             }
         )
+
+    def _end_child(self, exit_error):
+        """A copy that the cell has forked has come to the cell's end: the run, and all that follow, are its parent's. As multiprocessing does it, without
+        atexit, whose handlers are the parent's too."""
+        status = 0
+        try:
+            if exit_error is not None:
+                _say_code(exit_error.code)
+                status = shells.exit_status(exit_error.code)
+            elif self.shell.error is not None:
+                print(self.shell.error[2], file=sys.stderr)
+                status = 1
+            streams.flush()
+        finally:
+            os._exit(status)
 
     def _exit(self, status):
         """As the interpreter would: atexit handlers run, the status is the cell's."""
@@ -212,6 +235,32 @@ class Kernel:
         for name in ("last_type", "last_value", "last_traceback", "last_exc"):
             if hasattr(sys, name):
                 delattr(sys, name)
+
+
+class _Program:
+    """What a run with `argv` sees of itself. Its file is the client's; here it would be in the current directory."""
+
+    def __init__(self, names, argv):
+        self._names, self._argv, self._file = names, sys.argv, names.get("__file__")
+        sys.argv = argv
+        path = os.path.abspath(argv[0])
+        names["__file__"] = path if os.path.exists(path) else os.path.abspath(os.path.basename(argv[0]))
+
+    def end(self):
+        sys.argv = self._argv
+        if self._file is None:
+            self._names.pop("__file__", None)
+        else:
+            self._names["__file__"] = self._file
+
+
+def _say_code(code):
+    """The value of a SystemExit as text. As Python does it, one that is no number is told on stderr."""
+    if code is None or isinstance(code, int):
+        return str(int(code or 0))
+    text = _text_of(code)
+    print(text, file=sys.stderr)
+    return text
 
 
 def _import(name):

@@ -86,6 +86,9 @@ def _take_histogram(axes, drawn, *args, **kwargs):
     counts, edges, patches = drawn
     # One set of data, or several: then lists of each.
     many = getattr(counts, "ndim", 1) == 2 or isinstance(counts, list)
+    if many and kwargs.get("stacked"):
+        # matplotlib answers with the tops of the bars; what was counted is what each adds.
+        counts = [top - below for top, below in zip(counts, [0 * counts[0], *counts])]
     for values, drawing in zip(counts, patches) if many else ((counts, patches),):
         bars = list(drawing)
         if bars:
