@@ -703,11 +703,9 @@ static int make_pty(struct vial_process_run *run, const struct vial_process_opti
 static struct vial_process_run *new_run(struct vial_stream *stream, const struct vial_process_options *options)
 {
 	struct vial_process_run *run = calloc(1, sizeof(*run));
-	struct timespec now;
 
 	if (!run)
 		return NULL;
-	clock_gettime(CLOCK_REALTIME, &now);
 	for (int i = 0; i < 2; i++) {
 		run->outputs[i].run = run;
 		run->outputs[i].fd = -1;
@@ -719,8 +717,6 @@ static struct vial_process_run *new_run(struct vial_stream *stream, const struct
 	run->command = options->shell_line ? vial_cmdline_from_shell(options->shell_line) : vial_cmdline_from_argv(options->argv);
 	run->cwd = strdup(options->cwd);
 	run->ring = options->is_background ? vial_ring_new() : NULL;
-	run->started_ms = vial_loop_now_ms();
-	run->started_at_ms = (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
 	strcpy(run->user, options->user->name);
 	run->max_output_bytes = options->is_background ? 0 : options->max_output_bytes;
 	if (run->max_output_bytes > 0)
@@ -730,6 +726,16 @@ static struct vial_process_run *new_run(struct vial_stream *stream, const struct
 		return NULL;
 	}
 	return run;
+}
+
+/* Beside the process's first steps, not before them: clocks are system calls. */
+static void note_start(struct vial_process_run *run)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_REALTIME, &now);
+	run->started_at_ms = (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+	run->started_ms = vial_loop_now_ms();
 }
 
 static int spawn(struct vial_process_run *run, const struct vial_process_options *options, const int fds[3])
@@ -776,6 +782,7 @@ void vial_process_start(struct vial_stream *stream, const struct vial_process_op
 		vial_stream_close_errno(stream, result, "cannot start a process");
 		return;
 	}
+	note_start(run);
 	run->next = runs;
 	runs = run;
 	run->input.source = run->input.fd >= 0 ? stream : NULL;

@@ -126,16 +126,27 @@ static char *sum_file(const VialManifests *manifests, const char *dir, int dir_f
 	return vial_file_mac(dir_fd, name, key, error);
 }
 
-/* What must stay the same for a folder to need no second hashing. */
+static gint compare_names(gconstpointer a, gconstpointer b)
+{
+	return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+/* What must stay the same for a folder to need no second hashing. By name: a folder that was listed and a manifest that was read have orders of their
+ * own. */
 static char *folder_identity(int dir_fd, json_t *files)
 {
+	g_autoptr(GPtrArray) names = g_ptr_array_new();
 	GString *text = g_string_new(NULL);
 	const char *name;
 	json_t *file;
 
-	json_object_foreach (files, name, file) {
+	json_object_foreach (files, name, file)
+		g_ptr_array_add(names, (gpointer)name);
+	g_ptr_array_sort(names, compare_names);
+	for (guint i = 0; i < names->len; i++) {
 		struct stat info = { 0 };
 
+		name = names->pdata[i];
 		fstatat(dir_fd, name, &info, AT_SYMLINK_NOFOLLOW);
 		g_string_append_printf(text, "%s:%lu:%lu:%lld:%lld.%ld:%lld.%ld|", name, (unsigned long)info.st_dev, (unsigned long)info.st_ino,
 		                       (long long)info.st_size, (long long)info.st_mtim.tv_sec, info.st_mtim.tv_nsec, (long long)info.st_ctim.tv_sec,

@@ -107,6 +107,7 @@ CASES = [
     Case("throwing a value is reported", "throw 'just text'", error="Uncaught", has=("just text",)),
     Case("an unknown name is a ReferenceError", "nobodyKnowsMe", error="ReferenceError"),
     Case("a rejection in await is an error", "await Promise.reject(new Error('rejected'))", error="Error", has=("rejected",)),
+    Case("so is one of a function that an earlier cell made", ["async function caseHelper() { throw new Error('from helper') }", "caseHelper(); 1"], error="Error", has=("from helper",)),
     Case("an unhandled rejection is the cell's error", "Promise.reject(new Error('unhandled')); 1", error="Error", has=("unhandled",)),
     Case("an exception in a callback is the cell's error", "await new Promise(() => setTimeout(() => { throw new Error('callback') }, 5))", error="Error", has=("callback",)),
     Case("memory that is collected while a cell waits for nobody is only memory",

@@ -8,7 +8,7 @@ const MAX_TEXT = 256 * 1024;
 // Where a cell is evaluated; everything below that is ours.
 const EVALUATION = /^node:inspector\b/;
 const OUR_FILES = /\/kernels\/javascript\//;
-const CELL = /\bcell-(\d+):\d+:\d+/;
+const CELL = /\bcell-(\d+):\d+:\d+/g;
 
 function isError(value) {
 	return types.isNativeError(value) || value instanceof Error;
@@ -68,10 +68,9 @@ function limit(text) {
 	return `${wellFormed.slice(0, half)}\n[... ${left} characters left out ...]\n${wellFormed.slice(-half)}`;
 }
 
-// The number of the cell that an error comes from, 0 when it does not tell.
-function cellOf(error) {
-	const found = attempt(() => CELL.exec(String(error.stack)), null);
-	return found ? Number(found[1]) : 0;
+// The numbers of the cells that an error comes through: a function of an earlier one, called by a later one, is in both. Empty when it does not tell.
+function cellsOf(error) {
+	return attempt(() => Array.from(String(error.stack).matchAll(CELL), (found) => Number(found[1])), []);
 }
 
 function interrupted() {
@@ -91,4 +90,4 @@ function exitCode(status) {
 	return { name: 'SystemExit', value: String(status), traceback: `SystemExit: process.exitCode is ${status}` };
 }
 
-module.exports = { cellOf, describe, exit, exitCode, install, interrupted, unsettled };
+module.exports = { cellsOf, describe, exit, exitCode, install, interrupted, unsettled };

@@ -117,8 +117,8 @@ function report(mine, error, extra) {
 
 // An exception or rejection that nobody caught. It ends the cell it came from; if that one is over, it is late output.
 function onUncaught(error, origin) {
-	const cell = errors.cellOf(error);
-	if (run && (cell === 0 || cell === run.count)) {
+	const cells = errors.cellsOf(error);
+	if (run && (cells.length === 0 || cells.includes(run.count))) {
 		finish(errors.describe(error, run.isColored));
 		return;
 	}
