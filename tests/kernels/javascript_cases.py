@@ -151,7 +151,7 @@ CASES = [
          stdout="/workspace/go.js /workspace/go.js file:///workspace/go.js\n"),
     Case("import.meta is there in a cell", "import { fileURLToPath } from 'url'\nfileURLToPath(new URL('.', import.meta.url)) + import.meta.dirname", result="'/workspace//workspace'"),
     Case("a program's exitCode is its status", "process.exitCode = 3; console.log('a')", options={"argv": ["go.js"]}, stdout="a\n", error="SystemExit", exit_code=3),
-    Case("and no longer", "console.log(process.exitCode)", options={"argv": ["go.js"]}, stdout="undefined\n"),
+    Case("and no longer", ["process.exitCode = 4; 1", "console.log(process.exitCode)"], options={"argv": ["go.js"]}, stdout="undefined\n"),
     Case("a cell has no arguments", "process.argv.length", result="1"),
     Case("env is there for one run", "process.env.CASE_ENV", options={"env": {"CASE_ENV": "set"}}, result="'set'"),
     Case("env is gone in the next run", "process.env.CASE_ENV", result=""),

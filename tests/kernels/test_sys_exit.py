@@ -51,6 +51,7 @@ FORKS = [
     ("print('child'); sys.exit('oops')", 1, "oops\n"),
     ("print('child'); 1/0", 1, "ZeroDivisionError: division by zero"),
     ("print('child'); os._exit(7)", 7, ""),
+    ("display('shown by nobody'); print('child'); 42", 0, ""),
 ]
 
 
@@ -60,6 +61,6 @@ def test_a_copy_ends_with_the_cell_that_forked_it(box, child, status, said):
     pid = box.run("import os, sys\nos.getpid()", context=context)["results"][0]["text/plain"]
     execution = box.run(f"copy = os.fork()\nif copy == 0:\n    {child}\nelse:\n    print('parent', os.waitstatus_to_exitcode(os.waitpid(copy, 0)[1]))", context=context)
     assert execution["stdout"] == f"child\nparent {status}\n" and "error_name" not in execution, execution
-    assert said in execution["stderr"], execution
+    assert said in execution["stderr"] and execution["results"] == [], execution
     assert box.run("os.getpid()", context=context)["results"][0]["text/plain"] == pid
     box.delete(context)

@@ -140,6 +140,7 @@ function prepare({ env, argv }) {
 	const saved = Object.fromEntries(Object.keys(env || {}).map((name) => [name, process.env[name]]));
 	changeEnvironment(env);
 	if (argv) {
+		process.exitCode = undefined;
 		process.argv.splice(1, Infinity, ...argv);
 		modules.setProgram(argv[0]);
 	}

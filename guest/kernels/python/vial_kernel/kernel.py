@@ -47,6 +47,8 @@ def main(is_warm=False, is_light=False):
 def _note_fork():
     global _is_child
     _is_child = True
+    # As in Jupyter, a copy shows nothing: two writers on one pipe would cut each other's messages, and its figures are its parent's.
+    display.run.id = None
 
 
 def _prepare_environment():
