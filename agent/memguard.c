@@ -153,8 +153,9 @@ static void kill_largest(uint64_t used_kb)
 			return;
 		vial_log("warning", "memory guard: no process to blame, restarting the zone");
 		vain_count = 0;
-		vial_zone_restart(VIAL_ZONE_OUT_OF_MEMORY);
+		/* First: the new zone takes over the mounts that it finds. What the old one's processes still write goes with them. */
 		vial_rootfs_clear_shared_memory();
+		vial_zone_restart(VIAL_ZONE_OUT_OF_MEMORY);
 		victim = vial_zone_init_pid(); /* only for the time to settle */
 	} else {
 		vial_log("warning", "memory guard: killing a process of %llu kB", (unsigned long long)largest.rss_kb);
