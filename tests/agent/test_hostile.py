@@ -214,7 +214,7 @@ def test_the_disk_does_not_count_as_programs_memory(fresh):
 
 
 def test_shared_memory_that_outlives_its_maker_does_not_brick_the_sandbox(fresh):
-    box = fresh(hello={"memory_limit_mb": 240})  # less than /dev/shm holds
+    box = fresh(hello={"memory_limit_mb": 240})
     box.write("/tmp/shm.py", b"""
 import ctypes
 libc = ctypes.CDLL(None, use_errno=True)
@@ -229,11 +229,17 @@ for i in range(10):
     for _ in range(2):  # what the first has left may be just below the mark
         box.open("exec", argv=["python3", "/tmp/shm.py"]).collect()
     assert wait_until(lambda: box.call("metrics").result["memory_used_kb"] < 150000), box.call("metrics").result
-    box.open("exec", cmd="head -c 300000000 /dev/zero > /dev/shm/x").collect()
+    is_alive(box)
+    assert not box.run("python3 -c 'bytearray(100 << 20)'").result.get("oom")
+
+
+def test_files_in_shared_memory_go_with_the_zone_that_they_were_too_much_for(fresh):
+    box = fresh(hello={"memory_limit_mb": 240})
+    ended = box.open("exec", cmd="head -c 300000000 /dev/zero > /dev/shm/x; sleep 100").collect().result
+    assert ended["oom"] and ended["zone_lost"], ended
+    assert box.run("ls /dev/shm").stdout == ""
     assert wait_until(lambda: box.call("metrics").result["memory_used_kb"] < 150000), box.call("metrics").result
     is_alive(box)
-    assert box.run("ls /dev/shm").stdout == ""
-    assert not box.run("python3 -c 'bytearray(100 << 20)'").result.get("oom")
 
 
 def test_descriptors_run_out_for_the_program_only(box):
