@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <nettle/sha2.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -28,6 +29,9 @@
 #define MAX_REPORTED 1000u
 /* Of their JSON: with the other fields a CLOSE must stay below one frame. */
 #define MAX_REPORTED_BYTES (160u * 1024u)
+/* Of the first so many files, and of no more bytes in all, the hash is told, for the host's records: nobody else is served while we read. */
+#define MAX_HASHED 64u
+#define MAX_HASHED_BYTES (16u * 1024u * 1024u)
 #define MAX_SEARCHED 100000u
 /* Nobody else is served while we search. */
 #define SEARCH_MS 300
@@ -352,10 +356,48 @@ void vial_changes_note_time(void)
 struct answer {
 	json_t *list;
 	size_t size_bytes;
+	unsigned hashed;
+	size_t hashed_bytes;
 	unsigned left; /* names to look at in a search */
 	int64_t end_ms;
 	bool is_cut;
 };
+
+/* What is in it at this moment, as hexadecimal text; false when it is no plain file any more, or changes while it is read. */
+static bool hash_file(const char *path, off_t size, char out[2 * SHA256_DIGEST_SIZE + 1])
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY);
+	uint8_t buffer[64 * 1024], digest[SHA256_DIGEST_SIZE];
+	struct sha256_ctx context;
+	struct stat info;
+	off_t left = size;
+	ssize_t n = 0;
+	bool is_whole = fd >= 0 && fstat(fd, &info) == 0 && S_ISREG(info.st_mode) && info.st_size == size;
+
+	sha256_init(&context);
+	while (is_whole && left > 0 && (n = read(fd, buffer, left < (off_t)sizeof(buffer) ? (size_t)left : sizeof(buffer))) > 0) {
+		sha256_update(&context, (size_t)n, buffer);
+		left -= n;
+	}
+	if (fd >= 0)
+		close(fd);
+	sha256_digest(&context, sizeof(digest), digest);
+	for (size_t i = 0; i < sizeof(digest); i++)
+		snprintf(out + 2 * i, 3, "%02x", digest[i]);
+	return is_whole && left == 0;
+}
+
+static void tell_hash(struct answer *answer, json_t *file, const char *path, off_t size)
+{
+	char text[2 * SHA256_DIGEST_SIZE + 1];
+
+	if (answer->hashed == MAX_HASHED || size > (off_t)(MAX_HASHED_BYTES - answer->hashed_bytes))
+		return;
+	answer->hashed++;
+	answer->hashed_bytes += (size_t)size;
+	if (hash_file(path, size, text))
+		json_object_set_new(file, "sha256", json_string(text));
+}
 
 /* False when the answer is full. `was_there`: when the run began, so that it is missed if it is gone. */
 static bool report(struct answer *answer, const char *path, bool was_there)
@@ -370,6 +412,8 @@ static bool report(struct answer *answer, const char *path, bool was_there)
 	                 path[strlen(path) - 1] == '/' ? "inode/directory" : vial_mime_of(path));
 	if (is_gone)
 		json_object_set_new(file, "deleted", json_true());
+	else
+		tell_hash(answer, file, path, info.st_size);
 	answer->size_bytes += json_dumpb(file, NULL, 0, JSON_COMPACT) + 1;
 	if (json_array_size(answer->list) >= MAX_REPORTED || answer->size_bytes > MAX_REPORTED_BYTES) {
 		answer->is_cut = true;

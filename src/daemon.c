@@ -16,14 +16,19 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "audit/audit.h"
+#include "auth/oidc.h"
 #include "drain.h"
 #include "http/server.h"
 #include "net/wall.h"
+#include "operations/strangers.h"
 #include "service/app.h"
-#include "service/call_log.h"
 #include "service/manifest.h"
+#include "service/meter.h"
 #include "service/pool.h"
+#include "service/project.h"
 #include "service/prune.h"
+#include "service/quota.h"
 #include "service/sandbox.h"
 #include "service/engine_select.h"
 #include "service/installation.h"
@@ -32,10 +37,14 @@
 #include "service/template.h"
 #include "surfaces/native/native.h"
 #include "surfaces/native/routes.h"
+#include "telemetry/otlp.h"
 #include "util/fd.h"
 #include "util/log.h"
 #include "util/time.h"
 #include "util/worker.h"
+
+/* How long after a key has ended what it has open is cut. */
+#define CUT_MS 250
 
 typedef struct {
 	VialApp app;
@@ -44,6 +53,7 @@ typedef struct {
 	gpointer surface_state;
 	GMainLoop *loop;
 	GPtrArray *records; /* of the sandboxes, until they are adopted */
+	guint cutting;      /* connections of those who have ended, in a moment */
 	gboolean is_adopting;
 	gboolean is_stopping;
 	gboolean ends_sandboxes; /* when it stops */
@@ -141,7 +151,38 @@ static gboolean read_store(Daemon *daemon, GError **error)
 		return FALSE;
 	app->store = vial_store_open(database, error);
 	daemon->records = app->store ? vial_store_load_sandboxes(app->store, error) : NULL;
-	return daemon->records && vial_store_interrupt_calls(app->store, vial_time_now_ms(), error);
+	return daemon->records != NULL;
+}
+
+/* What an older version kept of calls becomes the audit's, once. */
+static gboolean open_audit(VialApp *app, GError **error)
+{
+	g_autoptr(GPtrArray) calls = vial_store_load_calls(app->store, error);
+
+	if (!calls)
+		return FALSE;
+	app->audit = vial_audit_open(app->config, calls, error);
+	if (!app->audit)
+		return FALSE;
+	return calls->len == 0 || !vial_audit_is_on(app->audit) || vial_store_forget_calls(app->store, error);
+}
+
+static gboolean open_governance(VialApp *app, GError **error)
+{
+	g_autoptr(GError) problem = NULL;
+
+	app->keys = vial_keys_open(app->store, app->config->data_dir, error);
+	if (!app->keys || !open_audit(app, error) || !vial_projects_load(app, error) || !(app->quota_book = vial_quota_book_load(app, error)))
+		return FALSE;
+	app->meter = vial_meter_new(app);
+	app->strangers = vial_strangers_new(app);
+	app->otlp = vial_otlp_new(app->config, &problem);
+	if (!problem)
+		app->oidc = vial_oidc_new(app->config, &problem);
+	if (!problem)
+		return TRUE;
+	g_propagate_error(error, g_steal_pointer(&problem));
+	return FALSE;
 }
 
 static gboolean open_parts(Daemon *daemon, GError **error)
@@ -149,10 +190,7 @@ static gboolean open_parts(Daemon *daemon, GError **error)
 	VialApp *app = &daemon->app;
 	g_autofree char *tag = vial_installation_tag(app->config);
 
-	if (!read_store(daemon, error))
-		return FALSE;
-	app->keys = vial_keys_open(app->store, app->config->data_dir, error);
-	if (!app->keys)
+	if (!read_store(daemon, error) || !open_governance(app, error))
 		return FALSE;
 	app->engine = vial_engine_select(app->config, tag, (char **)&app->engine_reason, error);
 	if (!app->engine)
@@ -171,7 +209,6 @@ static gboolean open_parts(Daemon *daemon, GError **error)
 	if (!app->snapshots)
 		return FALSE;
 	app->sandboxes = vial_sandboxes_new(app);
-	app->call_log = vial_call_log_new(app->store, app->config->call_log_days, VIAL_CALL_LOG_INTERVAL_MS);
 	return TRUE;
 }
 
@@ -179,6 +216,7 @@ static void close_parts(Daemon *daemon)
 {
 	VialApp *app = &daemon->app;
 
+	g_clear_handle_id(&daemon->cutting, g_source_remove);
 	if (daemon->surface_state)
 		daemon->surface->stop(daemon->surface_state);
 	g_clear_pointer(&daemon->native.server, vial_server_free);
@@ -191,14 +229,21 @@ static void close_parts(Daemon *daemon)
 	vial_worker_shutdown();
 	vial_slots_free(app->slots);
 	vial_wall_leave();
-	vial_call_log_free(app->call_log);
 	vial_pool_free(app->pool);
+	if (app->sandboxes)
+		vial_meter_free(app->meter);
 	vial_sandboxes_free(app->sandboxes);
 	vial_snapshots_free(app->snapshots);
 	vial_templates_free(app->templates);
 	vial_manifests_free(app->manifests);
 	vial_engine_free(app->engine);
+	vial_oidc_free(app->oidc);
+	vial_strangers_free(app->strangers);
 	vial_keys_free(app->keys);
+	vial_quota_book_free(app->quota_book);
+	vial_projects_free(app->projects);
+	vial_otlp_free(app->otlp);
+	vial_audit_close(app->audit);
 	vial_store_close(app->store);
 	g_clear_pointer(&daemon->records, g_ptr_array_unref);
 	g_free((char *)app->engine_reason);
@@ -244,9 +289,41 @@ static void on_baked(guint failures, gpointer data)
 		g_print("  or:   %s run -  <<< 'print(6 * 7)'\n", client);
 }
 
-static VialIdentity *authenticate(const char *key, gpointer data)
+static gboolean cut_ended(gpointer data)
 {
-	return vial_keys_lookup(data, key);
+	Daemon *daemon = data;
+
+	daemon->cutting = 0;
+	if (daemon->native.server)
+		vial_server_cut_ended(daemon->native.server);
+	return G_SOURCE_REMOVE;
+}
+
+/* Soon, not now: whoever revokes his own key is still told so. */
+static void on_key_ended(gpointer data)
+{
+	Daemon *daemon = data;
+
+	if (!daemon->cutting)
+		daemon->cutting = g_timeout_add(CUT_MS, cut_ended, daemon);
+}
+
+/* With audit_sync no answer leaves before its record is on the disk. */
+static guint64 uncommitted(gpointer data)
+{
+	return vial_audit_uncommitted(data);
+}
+
+static void on_committed(guint64 seq, gboolean has_failed, gpointer data)
+{
+	Daemon *daemon = data;
+
+	if (!daemon->native.server)
+		return;
+	if (has_failed)
+		vial_server_commit_failed(daemon->native.server);
+	else
+		vial_server_committed(daemon->native.server, seq);
 }
 
 static gboolean start_server(Daemon *daemon, GError **error)
@@ -258,8 +335,10 @@ static gboolean start_server(Daemon *daemon, GError **error)
 		.allow_public = config->allow_public,
 		.tls_cert_file = *config->tls_cert ? config->tls_cert : NULL,
 		.tls_key_file = *config->tls_key ? config->tls_key : NULL,
-		.authenticate = authenticate,
-		.auth_data = app->keys,
+		.authenticate = vial_native_authenticate,
+		.auth_data = &daemon->native,
+		.uncommitted = config->audit && config->audit_sync ? uncommitted : NULL,
+		.commit_data = app->audit,
 		.host_route = &vial_host_route,
 		.preview_domain = config->preview_domain,
 		.host_names = (const char *const *)config->host_names,
@@ -267,6 +346,10 @@ static gboolean start_server(Daemon *daemon, GError **error)
 	};
 
 	daemon->native.app = app;
+	vial_audit_on_committed(app->audit, on_committed, daemon);
+	vial_keys_on_ended(app->keys, on_key_ended, daemon);
+	if (app->oidc)
+		vial_oidc_on_ended(app->oidc, on_key_ended, daemon);
 	daemon->native.server = vial_server_new(&server, vial_routes, vial_n_routes, &daemon->native, error);
 	return daemon->native.server != NULL;
 }
@@ -288,6 +371,7 @@ static void on_adopted(guint adopted, guint reaped, gpointer data)
 		quit(daemon, complain(error));
 		return;
 	}
+	vial_projects_resume(&daemon->app);
 	vial_templates_bake(&daemon->app, on_baked, daemon);
 }
 

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "daemon.h"
+#include "operations/verbs.h"
 #include "service/doctor.h"
 #include "surfaces/native/routes.h"
 #include "util/log.h"
@@ -13,7 +14,9 @@
 static int print_routes(void)
 {
 	for (gsize i = 0; i < vial_n_routes; i++)
-		g_print("%s %s\n", vial_routes[i].flags & VIAL_ROUTE_ANY_METHOD ? "ANY" : vial_routes[i].method, vial_routes[i].pattern);
+		g_print("%s %s %s %s\n", vial_routes[i].flags & VIAL_ROUTE_ANY_METHOD ? "ANY" : vial_routes[i].method, vial_routes[i].pattern,
+		        vial_verb_rules(vial_routes[i].verb)->name,
+		        vial_routes[i].flags & VIAL_ROUTE_PUBLIC ? "public" : vial_role_name(vial_verb_rules(vial_routes[i].verb)->role));
 	return 0;
 }
 
@@ -32,7 +35,8 @@ int main(int argc, char **argv)
 {
 	gboolean wants_routes = FALSE, wants_doctor = FALSE, wants_version = FALSE, as_json = FALSE;
 	const GOptionEntry extra[] = {
-		{ "print-routes", 0, 0, G_OPTION_ARG_NONE, &wants_routes, "list the API's routes and exit", NULL },
+		{ "print-routes", 0, 0, G_OPTION_ARG_NONE, &wants_routes, "list the API's routes, with the verb and the least role of each, and exit",
+		  NULL },
 		{ "doctor", 0, 0, G_OPTION_ARG_NONE, &wants_doctor, "say as JSON what this host can do and exit", NULL },
 		{ "json", 0, 0, G_OPTION_ARG_NONE, &as_json, "with --doctor: JSON, which is its only form", NULL },
 		{ "version", 0, 0, G_OPTION_ARG_NONE, &wants_version, "print the version and exit", NULL },

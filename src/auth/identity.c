@@ -3,17 +3,27 @@
 
 #include <string.h>
 
-static const char *const role_names[] = { [VIAL_ROLE_USER] = "user", [VIAL_ROLE_ADMIN] = "admin" };
+static const char *const role_names[] = {
+	[VIAL_ROLE_VIEWER] = "viewer", [VIAL_ROLE_RUNNER] = "runner",     [VIAL_ROLE_DEVELOPER] = "developer",
+	[VIAL_ROLE_ADMIN] = "admin",   [VIAL_ROLE_OPERATOR] = "operator",
+};
 
-VialIdentity *vial_identity_new(const char *key_id, const char *project, VialRole role, const char *label)
+static const char *const kind_names[] = {
+	[VIAL_PRINCIPAL_KEY] = "key",
+	[VIAL_PRINCIPAL_PERSON] = "person",
+	[VIAL_PRINCIPAL_SYSTEM] = "system",
+};
+
+VialIdentity *vial_identity_new(VialPrincipalKind kind, const char *id, const char *project, VialRole role, const char *name)
 {
 	VialIdentity *identity = g_new0(VialIdentity, 1);
 
 	identity->refs = 1;
+	identity->kind = kind;
 	identity->role = role;
-	identity->key_id = g_strdup(key_id);
+	identity->id = g_strdup(id);
 	identity->project = g_strdup(project);
-	identity->label = g_strdup(label ? label : "");
+	identity->name = g_strdup(name ? name : "");
 	return identity;
 }
 
@@ -27,10 +37,17 @@ void vial_identity_unref(VialIdentity *identity)
 {
 	if (!identity || --identity->refs > 0)
 		return;
-	g_free(identity->key_id);
+	vial_allow_free(identity->allow);
+	vial_quotas_free(identity->limits);
+	g_free(identity->id);
 	g_free(identity->project);
-	g_free(identity->label);
+	g_free(identity->name);
 	g_free(identity);
+}
+
+gboolean vial_identity_is_operator(const VialIdentity *identity)
+{
+	return identity->role == VIAL_ROLE_OPERATOR;
 }
 
 const char *vial_role_name(VialRole role)
@@ -47,4 +64,16 @@ gboolean vial_role_parse(const char *text, VialRole *out)
 		}
 	}
 	return FALSE;
+}
+
+const char *vial_principal_kind_name(VialPrincipalKind kind)
+{
+	return kind_names[kind];
+}
+
+gboolean vial_project_name_is_valid(const char *name)
+{
+	gsize length = strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789-");
+
+	return length > 0 && length <= VIAL_PROJECT_NAME_MAX_BYTES && name[length] == '\0' && name[0] != '-' && name[length - 1] != '-';
 }

@@ -1,30 +1,53 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Who is asking: what a valid key stands for. Immutable once made, reference-counted, main thread only. Everything a
- * request may see is scoped by `project`; identity never comes from anything but the key (no identity headers).
+ * Who is asking: what a valid key, or a token of the organisation's identity provider, stands for. Reference-counted, main thread only. What it may
+ * do does not change: a key that is changed gets another identity, and the old one has `ended`. Everything a request may see is scoped by `project`;
+ * identity never comes from anything but the key or the token (no identity headers).
  */
 #pragma once
 
-#include <glib.h>
+#include "auth/allow.h"
+#include "auth/quotas.h"
 
+/* Each may do what those before it may. What each verb needs is operations/verbs.c's. */
 typedef enum {
-	VIAL_ROLE_USER,
-	VIAL_ROLE_ADMIN,
+	VIAL_ROLE_VIEWER,    /* reads */
+	VIAL_ROLE_RUNNER,    /* runs code in what exists */
+	VIAL_ROLE_DEVELOPER, /* creates and builds */
+	VIAL_ROLE_ADMIN,     /* rules the project */
+	VIAL_ROLE_OPERATOR,  /* rules the installation, from the default project */
+	VIAL_N_ROLES,
 } VialRole;
+
+typedef enum { VIAL_PRINCIPAL_KEY, VIAL_PRINCIPAL_PERSON, VIAL_PRINCIPAL_SYSTEM } VialPrincipalKind;
+
+#define VIAL_DEFAULT_PROJECT "default"
+#define VIAL_PROJECT_NAME_MAX_BYTES 63
+/* [a-z0-9] and, not at its ends, dashes. */
+gboolean vial_project_name_is_valid(const char *name);
 
 typedef struct VialIdentity VialIdentity;
 struct VialIdentity {
 	int refs;
+	VialPrincipalKind kind;
 	VialRole role;
-	char *key_id;
+	char *id; /* the key's; of a person what the provider calls him (`sub`) */
 	char *project;
-	char *label;
+	char *name;           /* for people to read */
+	VialAllow *allow;     /* NULL: not narrowed */
+	VialQuotas *limits;   /* NULL: none but the project's */
+	gint64 expires_at_ms; /* 0: never. Whoever made it ends it then */
+	gboolean has_ended;   /* revoked, changed or expired: no more requests, and open ones are cut */
 };
 
-VialIdentity *vial_identity_new(const char *key_id, const char *project, VialRole role, const char *label);
+/* Strings are copied; allow and limits are taken over, and may be NULL. */
+VialIdentity *vial_identity_new(VialPrincipalKind kind, const char *id, const char *project, VialRole role, const char *name);
 VialIdentity *vial_identity_ref(VialIdentity *identity);
 void vial_identity_unref(VialIdentity *identity); /* accepts NULL */
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(VialIdentity, vial_identity_unref)
 
-const char *vial_role_name(VialRole role); /* "user", "admin" */
+gboolean vial_identity_is_operator(const VialIdentity *identity);
+
+const char *vial_role_name(VialRole role); /* "viewer" ... */
 gboolean vial_role_parse(const char *text, VialRole *out);
+const char *vial_principal_kind_name(VialPrincipalKind kind); /* "key", "person", "system" */

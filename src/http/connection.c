@@ -90,6 +90,13 @@ void vial_connection_break(VialConnection *connection)
 	vial_connection_resume(connection);
 }
 
+void vial_connection_drop(VialConnection *connection)
+{
+	if (connection->request)
+		vial_request_lose(connection->request);
+	vial_connection_break(connection);
+}
+
 void vial_connection_set_deadline(VialConnection *connection, unsigned ms)
 {
 	connection->deadline_us = ms ? g_get_monotonic_time() + (gint64)ms * 1000 : 0;
@@ -98,9 +105,7 @@ void vial_connection_set_deadline(VialConnection *connection, unsigned ms)
 /* Whether the request is still arriving, so that the end of the stream means it never will be whole. */
 static gboolean is_receiving(const VialConnection *connection)
 {
-	const VialRequest *request = connection->request;
-
-	return !request || request->stage == STAGE_LINE || request->stage == STAGE_BODY;
+	return !connection->request || connection->request->stage <= STAGE_BODY;
 }
 
 static void check_peer(VialConnection *connection)
@@ -110,8 +115,7 @@ static void check_peer(VialConnection *connection)
 	if (connection->upgraded) {
 		vial_upgraded_peer_left(connection->upgraded);
 	} else if (connection->is_suspended && connection->request) {
-		vial_request_lose(connection->request);
-		vial_connection_break(connection);
+		vial_connection_drop(connection);
 	} else if (is_receiving(connection) && !connection->server->tls_cert) {
 		/* Over TLS the last bytes may be inside the TLS library; there the timeout decides. */
 		ssize_t n = recv(connection->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT);

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "http/internal.h"
+#include "util/log.h"
 
 static gboolean is_method(const char *text)
 {
@@ -54,20 +55,41 @@ static gboolean find_route(VialRequest *request, GError **error)
 	return TRUE;
 }
 
-static gboolean authenticate(VialRequest *request, GError **error)
+static void authenticate(VialRequest *request)
 {
 	VialServer *server = request->server;
-	const char *key;
+	const char *key = vial_headers_key(request);
 
+	request->stage = STAGE_AUTHENTICATING;
 	if (request->route->flags & VIAL_ROUTE_PUBLIC)
-		return TRUE;
-	key = vial_headers_key(request);
-	if (!key)
-		return vial_fail(error, VIAL_ERROR_UNAUTHORIZED, "a key is needed: send it as \"Authorization: Bearer <key>\"");
-	request->identity = server->config.authenticate(key, server->config.auth_data);
-	if (!request->identity)
-		return vial_fail(error, VIAL_ERROR_UNAUTHORIZED, "this key is not known here");
-	return TRUE;
+		request->is_auth_answered = TRUE;
+	else if (key)
+		server->config.authenticate(request, key, server->config.auth_data);
+	else
+		vial_request_authenticated(
+			request, NULL,
+			g_error_new_literal(VIAL_ERROR, VIAL_ERROR_UNAUTHORIZED, "a key is needed: send it as \"Authorization: Bearer <key>\""));
+}
+
+void vial_request_authenticated(VialRequest *request, VialIdentity *identity, GError *error)
+{
+	g_autoptr(VialIdentity) owned = identity;
+	g_autoptr(GError) refusal = error;
+
+	if (request->is_auth_answered) {
+		vial_log_error("http", "a request was authenticated twice", "request_id", request->id, "path", request->path);
+		return;
+	}
+	request->is_auth_answered = TRUE;
+	if (request->is_gone || !request->connection)
+		return;
+	if (!identity && !refusal)
+		vial_fail(&refusal, VIAL_ERROR_UNAUTHORIZED, "this key is not known here");
+	request->refusal = g_steal_pointer(&refusal);
+	if (!request->refusal)
+		request->identity = g_steal_pointer(&owned);
+	request->gone = NULL; /* whoever was asked has answered; from here on it is the handler's */
+	vial_connection_resume(request->connection);
 }
 
 static gboolean check_body_size(VialRequest *request, GError **error)
@@ -80,25 +102,41 @@ static gboolean check_body_size(VialRequest *request, GError **error)
 	return TRUE;
 }
 
-/* The judgement, in the order in which an error tells the client most and a stranger least. */
-static gboolean admit(VialRequest *request, const char *method, const char *version, GError **error)
+/* Proxied: origin and query are the inner program's business. */
+static gboolean is_proxied(const VialRequest *request)
+{
+	return request->route->flags & VIAL_ROUTE_ANY_METHOD;
+}
+
+/*
+ * The judgement, in the order in which an error tells the client most and a stranger least. It has two halves: this one needs
+ * nothing but the request, and admit() comes when it is known whose it is.
+ */
+static gboolean judge(VialRequest *request, const char *method, const char *version, GError **error)
 {
 	request->method = vial_arena_copy(&request->arena, method, strlen(method));
 	request->is_head = strcmp(method, "HEAD") == 0;
 	gboolean is_sound = vial_headers_load(request, method, version, error);
 	vial_request_set_id(request);
+	vial_request_set_trace(request);
 	if (is_sound && !is_method(method))
 		is_sound = vial_fail(error, VIAL_ERROR_INVALID, "the method is not valid");
 	if (!is_sound || !split_target(request, error)) {
 		request->must_close = TRUE;
 		return FALSE;
 	}
-	if (!vial_host_check(request, error) || !find_route(request, error))
+	return vial_host_check(request, error) && find_route(request, error) && (is_proxied(request) || vial_origin_check(request, error));
+}
+
+static gboolean admit(VialRequest *request, GError **error)
+{
+	if (request->refusal) {
+		g_propagate_error(error, g_steal_pointer(&request->refusal));
 		return FALSE;
-	if (request->route->flags & VIAL_ROUTE_ANY_METHOD) /* proxied: origin and query are the inner program's business */
-		return authenticate(request, error);
-	return vial_origin_check(request, error) && authenticate(request, error) &&
-	       vial_query_parse(&request->arena, request->query_string, &request->query, &request->n_query, error) && check_body_size(request, error);
+	}
+	if (is_proxied(request))
+		return TRUE;
+	return vial_query_parse(&request->arena, request->query_string, &request->query, &request->n_query, error) && check_body_size(request, error);
 }
 
 static gboolean wants_body(const VialRequest *request)
@@ -113,28 +151,51 @@ static gboolean wants_body(const VialRequest *request)
 static enum MHD_Result proceed_to_body(VialRequest *request)
 {
 	if (request->is_answered && !wants_body(request) &&
-	    (request->must_close || request->expects_continue || request->body_size > VIAL_HTTP_DISCARD_LIMIT_BYTES))
+	    (request->must_close || request->expects_continue || request->body_size > VIAL_HTTP_DISCARD_LIMIT_BYTES)) {
+		request->stage = STAGE_HELD; /* if it may not leave yet, the next call comes back here */
 		return vial_reply_queue(request);
+	}
 	request->stage = STAGE_BODY;
 	/* A streamed body may take as long as it likes while it moves; libmicrohttpd's idle timeout sees to that. */
 	vial_connection_set_deadline(request->connection, wants_body(request) ? 0 : request->server->config.body_timeout_ms);
 	return MHD_YES;
 }
 
+static enum MHD_Result refuse(VialRequest *request, GError *error)
+{
+	vial_shed_note_request(request->connection, request->identity != NULL);
+	if (!request->must_close && vial_origin_is_preflight(request)) {
+		g_error_free(error);
+		vial_origin_reply_preflight(request);
+	} else {
+		vial_request_reply_error(request, error);
+	}
+	return proceed_to_body(request);
+}
+
 enum MHD_Result vial_dispatch_headers(VialRequest *request, const char *method, const char *version)
 {
-	g_autoptr(GError) error = NULL;
+	GError *error = NULL;
 
 	vial_connection_set_deadline(request->connection, 0);
-	gboolean is_admitted = admit(request, method, version, &error);
-	vial_shed_note_request(request->connection, request->identity != NULL);
-	if (!is_admitted) {
-		if (!request->must_close && vial_origin_is_preflight(request))
-			vial_origin_reply_preflight(request);
-		else
-			vial_request_reply_error(request, g_steal_pointer(&error));
-		return proceed_to_body(request);
+	if (!judge(request, method, version, &error))
+		return refuse(request, error);
+	authenticate(request);
+	return vial_dispatch_authenticated(request);
+}
+
+enum MHD_Result vial_dispatch_authenticated(VialRequest *request)
+{
+	GError *error = NULL;
+
+	if (!request->is_auth_answered) {
+		vial_shed_note_question(request->connection);
+		vial_connection_suspend(request->connection);
+		return MHD_YES;
 	}
+	if (!admit(request, &error))
+		return refuse(request, error);
+	vial_shed_note_request(request->connection, request->identity != NULL);
 	if (request->route->flags & VIAL_ROUTE_STREAM_BODY) {
 		request->route->handler(request);
 		if (request->has_body && !request->is_answered && !request->on_data) {

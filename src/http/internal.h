@@ -4,12 +4,14 @@
  *
  * The life of a request, by `stage`:
  *
- *   LINE       the request line has arrived                         (server.c: on_request_line)
- *   HELD       headers judged, handler called, connection suspended until the handler asks for the body
- *   BODY       the body is arriving: collected, streamed to the handler, or discarded (body.c)
- *   HANDLING   the body is complete, the handler runs; suspended while there is no answer
- *   ANSWERING  the answer was given to libmicrohttpd, which sends it (a streamed one pulls from reply_stream.c)
- *   DONE       libmicrohttpd has let go; the struct lives on only for those who hold references
+ *   LINE            the request line has arrived                         (server.c: on_request_line)
+ *   AUTHENTICATING  the headers are sound, the key was shown to authenticate(); suspended while that has not answered
+ *   HELD            headers judged, handler called, connection suspended until the handler asks for the body, or until an
+ *                   answer that does not wait for the body may leave (commit.c)
+ *   BODY            the body is arriving: collected, streamed to the handler, or discarded (body.c)
+ *   HANDLING        the body is complete, the handler runs; suspended while there is no answer that may leave
+ *   ANSWERING       the answer was given to libmicrohttpd, which sends it (a streamed one pulls from reply_stream.c)
+ *   DONE            libmicrohttpd has let go; the struct lives on only for those who hold references
  *
  * libmicrohttpd calls us back for a request as follows: once when the headers are complete (answering there makes it
  * close the connection, so we do it only when we want that), for each piece of body, and once more when all has arrived.
@@ -22,11 +24,13 @@
 #include "http/request.h"
 #include "http/router.h"
 #include "http/server.h"
+#include "http/trace.h"
 #include "http/uri.h"
 #include "util/arena.h"
 
 typedef enum {
 	STAGE_LINE,
+	STAGE_AUTHENTICATING,
 	STAGE_HELD,
 	STAGE_BODY,
 	STAGE_HANDLING,
@@ -87,6 +91,7 @@ struct VialServer {
 	VialConnection *latest; /* whose request line came last; may be NULL */
 	VialShed *shed;
 	GQueue upgraded; /* VialUpgraded */
+	GQueue held;     /* VialRequest, by its hold: commit.c */
 	VialServerStats stats;
 	char request_id_prefix[13];
 	guint64 request_id_counter;
@@ -107,6 +112,20 @@ typedef struct {
 	gboolean was_high;  /* the producer was told to wait */
 } VialReplyStream;
 
+/* commit.c: what of an answer waits for which ticket. */
+#define VIAL_COMMIT_MAX_MARKS 8
+#define VIAL_COMMIT_HEAD (-1) /* the place of the head; a byte of the body has its offset */
+#define VIAL_COMMIT_NO_LIMIT G_MAXINT64
+typedef struct {
+	guint64 ticket;
+	gint64 place;
+} VialMark;
+typedef struct {
+	guint n_marks;
+	VialMark marks[VIAL_COMMIT_MAX_MARKS];
+	GList link; /* in server->held, while there are marks */
+} VialHold;
+
 struct VialRequest {
 	int refs;
 	VialStage stage;
@@ -114,6 +133,7 @@ struct VialRequest {
 	VialConnection *connection; /* NULL from DONE on */
 	const VialRoute *route;
 	VialIdentity *identity;
+	GError *refusal; /* authenticate() answered with it; gone once it is told */
 	gint64 started_us;
 
 	char *target;               /* as sent */
@@ -131,6 +151,7 @@ struct VialRequest {
 	const char *host;
 	const char *origin;
 	char id[65];
+	VialTrace trace; /* empty: none */
 
 	/* body.c */
 	gint64 body_size; /* Content-Length, -1 for chunked, 0 for none */
@@ -143,6 +164,8 @@ struct VialRequest {
 	VialBodyEndFunc on_end;
 	gpointer body_data;
 
+	gpointer note; /* the surface's */
+	GDestroyNotify free_note;
 	VialGoneFunc gone;
 	gpointer gone_data;
 
@@ -151,9 +174,11 @@ struct VialRequest {
 	struct MHD_Response *response; /* made, not yet given to libmicrohttpd */
 	GArray *reply_headers;         /* VialPair, in the arena */
 	VialReplyStream stream;
+	VialHold hold;
 	VialUpgradeFunc upgrade_ready;
 	gpointer upgrade_data;
 
+	gboolean is_auth_answered : 1; /* by authenticate(), or nobody had to be asked */
 	gboolean has_body : 1;
 	gboolean expects_continue : 1;
 	gboolean is_head : 1;
@@ -178,6 +203,8 @@ void vial_connection_watch(VialConnection *connection);
 void vial_connection_unwatch(VialConnection *connection);
 /* Wakes the connection and makes libmicrohttpd drop it. */
 void vial_connection_break(VialConnection *connection);
+/* The same when we know that nobody is there, or no longer should be: its handler hears of it before. */
+void vial_connection_drop(VialConnection *connection);
 void vial_connection_set_deadline(VialConnection *connection, unsigned ms); /* 0: none */
 /* Looks at server->watch_fd for peers that left. */
 void vial_connections_check_peers(VialServer *server);
@@ -187,6 +214,7 @@ VialShed *vial_shed_new(void);
 void vial_shed_free(VialShed *shed); /* accepts NULL */
 void vial_shed_add(VialConnection *connection);
 void vial_shed_remove(VialConnection *connection);
+void vial_shed_note_question(VialConnection *connection);                   /* it has shown a key, whose is still to be found out */
 void vial_shed_note_request(VialConnection *connection, gboolean is_known); /* its headers have been judged */
 void vial_shed_note_end(VialConnection *connection);                        /* and it was answered */
 /* Ends one connection when there are too many; after each new one, and now and then. */
@@ -200,6 +228,7 @@ VialRequest *vial_request_new(VialConnection *connection, const char *target);
 void vial_request_complete(VialRequest *request, gboolean was_sent); /* libmicrohttpd lets go: DONE */
 void vial_request_lose(VialRequest *request);                        /* the client is gone: tell the handler, once */
 void vial_request_set_id(VialRequest *request);
+void vial_request_set_trace(VialRequest *request);
 
 /* headers.c */
 /* `method` and `version` as libmicrohttpd gave them: their place in its memory matters. */
@@ -223,6 +252,7 @@ void vial_origin_reply_preflight(VialRequest *request);
 
 /* dispatch.c: the steps of a request, each returns what libmicrohttpd wants to hear */
 enum MHD_Result vial_dispatch_headers(VialRequest *request, const char *method, const char *version);
+enum MHD_Result vial_dispatch_authenticated(VialRequest *request);
 enum MHD_Result vial_dispatch_held(VialRequest *request);
 enum MHD_Result vial_dispatch_complete(VialRequest *request);
 
@@ -232,8 +262,16 @@ gboolean vial_body_finish(VialRequest *request, GError **error); /* parses what 
 void vial_body_end(VialRequest *request, gboolean is_complete);  /* tells the reader, once */
 
 /* reply.c */
+/* What every error says, made for the request: a new reference. */
+json_t *vial_reply_error_body(const VialRequest *request, unsigned status, const char *type, const char *sentence);
 void vial_reply_set(VialRequest *request, unsigned status, const char *content_type, struct MHD_Response *response);
 enum MHD_Result vial_reply_queue(VialRequest *request);
+void vial_reply_wake(VialRequest *request); /* there is an answer, or more of it, that may leave */
+
+/* commit.c */
+void vial_commit_mark(VialRequest *request, gint64 place); /* what is given from here on waits for what is recorded by now */
+gint64 vial_commit_limit(const VialRequest *request);      /* the first place that may not leave yet */
+void vial_commit_forget(VialRequest *request);
 
 /* reply_stream.c */
 void vial_reply_stream_clear(VialReplyStream *stream);
@@ -241,3 +279,4 @@ void vial_reply_stream_clear(VialReplyStream *stream);
 /* upgrade.c */
 void vial_upgraded_peer_left(VialUpgraded *upgraded);
 void vial_upgraded_close_all(VialServer *server);
+void vial_upgraded_cut_ended(VialServer *server);

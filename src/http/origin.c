@@ -8,7 +8,7 @@
 #include "http/internal.h"
 
 #define ALLOWED_METHODS "GET, HEAD, POST, PUT, PATCH, DELETE"
-#define ALLOWED_HEADERS "Authorization, X-API-Key, Content-Type, X-Request-Id"
+#define ALLOWED_HEADERS "Authorization, X-API-Key, Content-Type, X-Request-Id, Traceparent, X-Vial-Origin, X-Vial-Project"
 #define PREFLIGHT_SECONDS "600"
 
 static gboolean is_configured(const VialRequest *request)
@@ -62,7 +62,7 @@ void vial_origin_add_headers(VialRequest *request, struct MHD_Response *response
 	if (!request->origin || !request->server->allowed_origins || !is_configured(request))
 		return;
 	MHD_add_response_header(response, "Access-Control-Allow-Origin", request->origin);
-	MHD_add_response_header(response, "Access-Control-Expose-Headers", "X-Request-Id");
+	MHD_add_response_header(response, "Access-Control-Expose-Headers", "X-Request-Id, Retry-After, Should-Retry");
 	MHD_add_response_header(response, "Vary", "Origin");
 }
 

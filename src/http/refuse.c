@@ -47,8 +47,7 @@ static const char *describe(const VialConnection *connection, unsigned *out_stat
 
 static GString *compose(VialRequest *request, unsigned status, const char *sentence)
 {
-	g_autoptr(json_t) body =
-		json_pack("{s:i, s:s, s:s, s:s}", "code", (int)status, "error", sentence, "type", "invalid", "request_id", request->id);
+	g_autoptr(json_t) body = vial_reply_error_body(request, status, "invalid", sentence);
 	g_autofree char *text = vial_json_dump(body);
 	GString *out = g_string_new(NULL);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Answers that are complete when given. An answer is first made and kept in the request, then handed to libmicrohttpd in
- * its next call for this connection: at once if we are inside one, else after a resume.
+ * its next call for this connection: at once if we are inside one, else after a resume; but not before commit.c lets it.
  */
 #include <string.h>
 
@@ -57,6 +57,14 @@ void vial_reply_set(VialRequest *request, unsigned status, const char *content_t
 		if (request->stage == STAGE_BODY)
 			vial_connection_set_deadline(request->connection, request->server->config.body_timeout_ms);
 	}
+	vial_commit_mark(request, VIAL_COMMIT_HEAD);
+	vial_reply_wake(request);
+}
+
+void vial_reply_wake(VialRequest *request)
+{
+	if (vial_commit_limit(request) == VIAL_COMMIT_HEAD)
+		return;
 	/* A streamed answer leaves a paused body paused: the handler still decides about it. */
 	if (!(request->stream.is_open && request->stage == STAGE_BODY))
 		vial_connection_resume(request->connection);
@@ -64,10 +72,13 @@ void vial_reply_set(VialRequest *request, unsigned status, const char *content_t
 
 enum MHD_Result vial_reply_queue(VialRequest *request)
 {
-	struct MHD_Response *response = g_steal_pointer(&request->response);
-
-	if (!response)
+	if (!request->response)
 		return MHD_NO;
+	if (vial_commit_limit(request) == VIAL_COMMIT_HEAD) {
+		vial_connection_suspend(request->connection);
+		return MHD_YES;
+	}
+	struct MHD_Response *response = g_steal_pointer(&request->response);
 	request->stage = STAGE_ANSWERING;
 	vial_connection_set_deadline(request->connection, 0);
 	enum MHD_Result result = MHD_queue_response(request->connection->mhd, request->status, response);
@@ -98,21 +109,49 @@ void vial_request_reply_bytes(VialRequest *request, unsigned status, const char 
 	vial_reply_set(request, status, content_type, MHD_create_response_from_buffer_with_free_callback(size, data, g_free));
 }
 
+/* The sentence goes by two names, because client libraries of other services look for "message". */
+json_t *vial_reply_error_body(const VialRequest *request, unsigned status, const char *type, const char *sentence)
+{
+	return json_pack("{s:i, s:s, s:s, s:s, s:s}", "code", (int)status, "error", sentence, "message", sentence, "type", type, "request_id",
+	                 request->id);
+}
+
+/*
+ * Client libraries repeat a 429 by themselves, but a limit that is reached stays reached until somebody frees something: so
+ * they are told not to, each in its own words, unless the error knows when there will be room.
+ */
+static void add_retry_headers(VialRequest *request, unsigned status, const json_t *detail)
+{
+	const json_t *retry_after = json_object_get(detail, "retry_after");
+
+	if (status == 503) {
+		vial_request_set_header(request, "Retry-After", "1");
+	} else if (status == 429 && json_is_integer(retry_after)) {
+		g_autofree char *seconds = g_strdup_printf("%" JSON_INTEGER_FORMAT, MAX(json_integer_value(retry_after), 0));
+		vial_request_set_header(request, "Retry-After", seconds);
+	} else if (status == 429) {
+		vial_request_set_header(request, "Should-Retry", "false");
+		vial_request_set_header(request, "x-should-retry", "false");
+	}
+}
+
 void vial_request_reply_error(VialRequest *request, GError *error)
 {
 	g_autoptr(GError) owned = error;
 	unsigned status = vial_error_http_status(error);
+	const json_t *detail = vial_error_detail(error);
 
 	if (status == 500)
-		vial_log_error("http", "a request failed", "request_id", request->id, "path", request->path, "error", error->message);
+		vial_log_error("http", "a request failed", "request_id", request->id, "trace_id", vial_request_trace_id(request), "path",
+		               request->path, "error", error->message);
 	if (status == 401)
 		vial_request_set_header(request, "WWW-Authenticate", "Bearer realm=\"vial\"");
-	if (status == 503 || status == 429)
-		vial_request_set_header(request, "Retry-After", "1");
-	g_autofree char *message = g_utf8_make_valid(error->message, -1);
-	vial_request_reply_json(
-		request, status,
-		json_pack("{s:i, s:s, s:s, s:s}", "code", (int)status, "error", message, "type", vial_error_type(error), "request_id", request->id));
+	add_retry_headers(request, status, detail);
+	g_autofree char *sentence = g_utf8_make_valid(error->message, -1);
+	json_t *body = vial_reply_error_body(request, status, vial_error_type(error), sentence);
+	if (detail)
+		json_object_set(body, "detail", (json_t *)detail);
+	vial_request_reply_json(request, status, body);
 }
 
 void vial_request_reply_fail(VialRequest *request, VialErrorCode code, const char *format, ...)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Streamed answers: a queue of chunks that libmicrohttpd pulls from as fast as the client takes them. When the queue runs
- * empty the connection is suspended until the next write; when it has been full the producer is told once it is low again.
+ * empty, or comes to what may not leave yet (commit.c), the connection is suspended until there is more; when it has been full
+ * the producer is told once it is low again.
  */
 #include <string.h>
 
@@ -45,6 +46,20 @@ static gsize take(VialReplyStream *stream, char *buffer, gsize room)
 	return taken;
 }
 
+/* What of the queue may leave. */
+static gsize available(const VialRequest *request)
+{
+	const VialReplyStream *stream = &request->stream;
+	gint64 limit = vial_commit_limit(request), taken = stream->written_bytes - (gint64)stream->queued_bytes;
+
+	return limit == VIAL_COMMIT_NO_LIMIT ? stream->queued_bytes : (gsize)MAX(limit - taken, 0);
+}
+
+static gboolean may_end(const VialRequest *request)
+{
+	return request->stream.is_ended && vial_commit_limit(request) == VIAL_COMMIT_NO_LIMIT;
+}
+
 static void tell_producer(VialRequest *request)
 {
 	VialReplyStream *stream = &request->stream;
@@ -74,12 +89,12 @@ static ssize_t pull(void *data, uint64_t position, char *buffer, size_t room)
 
 	if (request->is_gone || stream->is_broken)
 		return discard_byte(buffer);
-	gsize taken = take(stream, buffer, room);
+	gsize taken = take(stream, buffer, MIN(room, available(request)));
 	if (taken > 0) {
 		tell_producer(request);
 		return (ssize_t)taken;
 	}
-	if (stream->is_ended)
+	if (may_end(request))
 		return MHD_CONTENT_READER_END_OF_STREAM;
 	vial_connection_suspend(request->connection);
 	return 0;
@@ -115,7 +130,7 @@ static gboolean accepts_writes(const VialRequest *request)
 /* The pull that found nothing suspended the connection; in any earlier stage the answer has not started yet. */
 static void wake(VialRequest *request)
 {
-	if (request->stage == STAGE_ANSWERING)
+	if (request->stage == STAGE_ANSWERING && (available(request) > 0 || may_end(request)))
 		vial_connection_resume(request->connection);
 }
 
@@ -128,6 +143,7 @@ gsize vial_request_stream_write(VialRequest *request, GBytes *chunk)
 		g_bytes_unref(chunk);
 		return stream->queued_bytes;
 	}
+	vial_commit_mark(request, stream->written_bytes);
 	g_queue_push_tail(&stream->chunks, chunk);
 	stream->queued_bytes += size;
 	stream->written_bytes += (gint64)size;
@@ -147,6 +163,7 @@ void vial_request_stream_end(VialRequest *request)
 {
 	if (!accepts_writes(request))
 		return;
+	vial_commit_mark(request, request->stream.written_bytes);
 	request->stream.is_ended = TRUE;
 	request->gone = NULL;
 	wake(request);

@@ -38,7 +38,10 @@ void vial_request_unref(VialRequest *request)
 		return;
 	g_assert(!request->connection);
 	vial_reply_stream_clear(&request->stream);
+	if (request->free_note)
+		request->free_note(request->note);
 	vial_identity_unref(request->identity);
+	g_clear_error(&request->refusal);
 	g_clear_pointer(&request->response, MHD_destroy_response);
 	g_clear_pointer(&request->reply_headers, g_array_unref);
 	g_clear_pointer(&request->body, g_byte_array_unref);
@@ -73,8 +76,8 @@ static void log_completion(const VialRequest *request, gboolean was_sent)
 		return;
 	g_snprintf(status, sizeof(status), "%u", request->status);
 	g_snprintf(duration, sizeof(duration), "%.3f", (double)(g_get_monotonic_time() - request->started_us) / 1000);
-	vial_log_debug("http", was_sent ? "request answered" : "request ended without a complete answer", "request_id", request->id, "method",
-	               request->method, "path", request->path, "status", status, "duration_ms", duration);
+	vial_log_debug("http", was_sent ? "request answered" : "request ended without a complete answer", "request_id", request->id, "trace_id",
+	               vial_request_trace_id(request), "method", request->method, "path", request->path, "status", status, "duration_ms", duration);
 }
 
 /* All bytes of a promised length were given and taken: complete, though the handler has yet to say so. */
@@ -94,6 +97,7 @@ void vial_request_complete(VialRequest *request, gboolean was_sent)
 	stats->requests_total++;
 	stats->by_class[was_sent && request->status < 600 ? request->status / 100 : 0]++;
 	log_completion(request, was_sent);
+	vial_commit_forget(request);
 	request->stage = STAGE_DONE;
 	request->connection->request = NULL;
 	request->connection = NULL;
@@ -134,6 +138,22 @@ void vial_request_set_id(VialRequest *request)
 	request->id[length + 8] = '\0';
 }
 
+/* Two of them contradict each other; then there is none. */
+void vial_request_set_trace(VialRequest *request)
+{
+	const char *given = NULL;
+
+	for (gsize i = 0; i < request->n_headers; i++) {
+		if (g_ascii_strcasecmp(request->headers[i].name, "traceparent") != 0)
+			continue;
+		if (given)
+			return;
+		given = request->headers[i].value;
+	}
+	if (given)
+		vial_trace_parse(given, &request->trace);
+}
+
 void vial_request_on_gone(VialRequest *request, VialGoneFunc gone, gpointer data)
 {
 	if (request->is_answered && (!request->stream.is_open || request->stream.is_ended || request->stream.is_broken))
@@ -150,6 +170,16 @@ gboolean vial_request_is_gone(const VialRequest *request)
 const char *vial_request_id(const VialRequest *request)
 {
 	return request->id;
+}
+
+const char *vial_request_trace_id(const VialRequest *request)
+{
+	return request->trace.trace_id[0] ? request->trace.trace_id : NULL;
+}
+
+const char *vial_request_parent_span(const VialRequest *request)
+{
+	return request->trace.parent_span[0] ? request->trace.parent_span : NULL;
 }
 
 const char *vial_request_method(const VialRequest *request)
@@ -205,8 +235,12 @@ const char *vial_request_key(const VialRequest *request)
 	return vial_headers_key(request);
 }
 
-void vial_request_vouch(VialRequest *request)
+void vial_request_set_identity(VialRequest *request, VialIdentity *identity)
 {
+	if (identity)
+		vial_identity_ref(identity);
+	vial_identity_unref(request->identity);
+	request->identity = identity;
 	if (request->connection)
 		vial_shed_note_request(request->connection, TRUE);
 }
@@ -231,6 +265,17 @@ const char *vial_request_peer(VialRequest *request)
 const VialIdentity *vial_request_identity(const VialRequest *request)
 {
 	return request->identity;
+}
+
+void vial_request_set_note(VialRequest *request, gpointer note, GDestroyNotify free_note)
+{
+	request->note = note;
+	request->free_note = free_note;
+}
+
+gpointer vial_request_note(const VialRequest *request)
+{
+	return request->note;
 }
 
 gpointer vial_request_app(const VialRequest *request)

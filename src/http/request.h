@@ -39,6 +39,7 @@ typedef struct {
 	VialHandler handler;
 	unsigned flags;
 	gsize body_limit_bytes; /* 0: the server's default for JSON bodies */
+	unsigned verb;          /* what it does, by a table of the surface's; not looked at here */
 } VialRoute;
 
 VialRequest *vial_request_ref(VialRequest *request);
@@ -46,6 +47,9 @@ void vial_request_unref(VialRequest *request);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(VialRequest, vial_request_unref)
 
 const char *vial_request_id(const VialRequest *request); /* the request_id of logs and error bodies */
+/* The client's trace (W3C traceparent): 32 hexadecimal digits, and the 16 of its span that the request comes from; NULL: none. */
+const char *vial_request_trace_id(const VialRequest *request);
+const char *vial_request_parent_span(const VialRequest *request);
 const char *vial_request_method(const VialRequest *request);
 const char *vial_request_path(const VialRequest *request);                    /* as sent, percent-encoded, without the query */
 const char *vial_request_query_string(const VialRequest *request);            /* as sent, without '?', "" if none */
@@ -57,11 +61,17 @@ void vial_request_each_query(VialRequest *request, VialPairFunc each, gpointer d
 void vial_request_each_header(VialRequest *request, VialPairFunc each, gpointer data);
 /* The key the client shows, or NULL: for public routes that judge for themselves. */
 const char *vial_request_key(const VialRequest *request);
-/* Such a route has found out that it knows the client: its connection is not given up for lack of a key when places are few. */
-void vial_request_vouch(VialRequest *request);
+/*
+ * Such a route has found out who it is: borrowed, a reference is taken; NULL: known, but nobody in particular. Its connection
+ * is not given up for lack of a key when places are few, and ends with the identity as any other.
+ */
+void vial_request_set_identity(VialRequest *request, VialIdentity *identity);
 /* The other end's address in numbers, NULL for a unix socket. */
 const char *vial_request_peer(VialRequest *request);
 const VialIdentity *vial_request_identity(const VialRequest *request);
+/* What a surface found out about it, kept until it is freed; NULL: nothing yet. */
+void vial_request_set_note(VialRequest *request, gpointer note, GDestroyNotify free_note);
+gpointer vial_request_note(const VialRequest *request);
 gpointer vial_request_app(const VialRequest *request); /* given to vial_server_new() */
 
 /* The JSON body: an object, {} when the body was empty. Borrowed. Strict: duplicate keys, depth, UTF-8 were refused with 400. */

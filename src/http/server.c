@@ -153,6 +153,8 @@ static enum MHD_Result on_request(void *data, struct MHD_Connection *mhd, const 
 		return MHD_NO;
 	if (request->stage == STAGE_LINE)
 		return vial_dispatch_headers(request, method, version);
+	if (request->stage == STAGE_AUTHENTICATING)
+		return vial_dispatch_authenticated(request);
 	if (*upload_size > 0)
 		return vial_body_receive(request, upload, upload_size);
 	if (request->stage == STAGE_HELD)
@@ -304,17 +306,24 @@ void vial_server_quiesce(VialServer *server)
 	close_listener(server);
 }
 
+void vial_server_cut_ended(VialServer *server)
+{
+	vial_upgraded_cut_ended(server);
+	for (GList *l = server->connections.head; l; l = l->next) {
+		VialConnection *connection = l->data;
+		const VialIdentity *identity = connection->request ? connection->request->identity : NULL;
+		if (identity && identity->has_ended && !connection->upgraded)
+			vial_connection_drop(connection);
+	}
+}
+
 /* libmicrohttpd insists that nothing is suspended or upgraded when it stops. */
 static void stop_daemon(VialServer *server)
 {
 	vial_server_quiesce(server);
 	vial_upgraded_close_all(server);
-	for (GList *l = server->connections.head; l; l = l->next) {
-		VialConnection *connection = l->data;
-		if (connection->request)
-			vial_request_lose(connection->request);
-		vial_connection_break(connection);
-	}
+	for (GList *l = server->connections.head; l; l = l->next)
+		vial_connection_drop(l->data);
 	/* Owners of upgraded sockets see the end and close in the main loop; a handful of turns is plenty. */
 	for (int turn = 0; turn < 100 && server->connections.length > 0; turn++)
 		g_main_context_iteration(NULL, FALSE);

@@ -34,8 +34,14 @@
 #define VIAL_HTTP_QUEUE_LIMIT_BYTES (64 * 1024 * 1024)
 #define VIAL_HTTP_SSE_HEARTBEAT_SECONDS 15
 
-/* Whom this key belongs to: a new reference, or NULL for nobody. */
-typedef VialIdentity *(*VialAuthFunc)(const char *key, gpointer data);
+/*
+ * Whose key or token this is. Answers by vial_request_authenticated(), exactly once: before it returns, or later on the main
+ * loop. Whoever answers later holds a reference to the request, which keeps `key` valid, too. When its client leaves
+ * meanwhile, vial_request_on_gone() tells; an answer is not needed then, and harmless.
+ */
+typedef void (*VialAuthFunc)(VialRequest *request, const char *key, gpointer data);
+/* Both are taken over. `identity` NULL: nobody. `error`: why not, which is then the client's answer; NULL: 401. */
+void vial_request_authenticated(VialRequest *request, VialIdentity *identity, GError *error);
 
 typedef struct {
 	const char *listen;        /* "127.0.0.1:7070", "[::1]:7070", port 0 for any, or "unix:/path" */
@@ -52,6 +58,13 @@ typedef struct {
 	const char *preview_domain;         /* the name of ours that is meant for it; NULL: none but those below */
 	const char *const *host_names;      /* other names that Host may have, "*.domain" or "*"; NULL: none */
 	const char *const *allowed_origins; /* NULL-terminated list of "https://host[:port]", or "*"; NULL: same origin only */
+	/*
+	 * Nothing leaves before its record is on the disk: a ticket that stands for all that was recorded so far and is not there
+	 * yet, or 0 when all is. Tickets only grow. It is asked for each answer and each write of a streamed one, which then wait
+	 * for vial_server_committed(); an upgraded socket only for its 101. NULL: nothing is recorded.
+	 */
+	guint64 (*uncommitted)(gpointer data);
+	gpointer commit_data;
 	/* 0 means the constant above. Tests shorten them. */
 	unsigned max_connections;
 	unsigned header_timeout_ms;
@@ -62,7 +75,18 @@ typedef struct {
 /* `routes` and what `config` points to stay the caller's; routes must outlive the server, the rest is copied. */
 VialServer *vial_server_new(const VialServerConfig *config, const VialRoute *routes, gsize n_routes, gpointer app, GError **error);
 void vial_server_quiesce(VialServer *server);
+/*
+ * Breaks every connection whose request, answer or upgraded socket is one of an identity that has_ended: its handler hears
+ * `gone`, the owner of a socket its end. One that is idle stays; its next request is authenticated anew. Also from inside a
+ * handler, whose own answer is lost if it is one of those.
+ */
+void vial_server_cut_ended(VialServer *server);
 void vial_server_free(VialServer *server); /* accepts NULL */
+
+/* All up to this ticket is on the disk now: what waited for it leaves. */
+void vial_server_committed(VialServer *server, guint64 ticket);
+/* What is held cannot be recorded: complete answers become a 503, streamed ones are broken off, whose handlers hear `gone`. */
+void vial_server_commit_failed(VialServer *server);
 
 /* "http://127.0.0.1:7070", with the port that was really bound. */
 const char *vial_server_url(const VialServer *server);

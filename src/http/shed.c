@@ -6,10 +6,10 @@
  *   SILENT ──complete request──> STRANGER       refused, or answered without a key
  *      └────────────┴──key──> BUSY <──> IDLE    known: in a request, or between two
  *
- * The silent go first, after they had GRACE_MS to speak, then strangers, and only when every place is taken known clients
- * that are idle, who will come again. Of each rank goes the oldest of the address that holds the most places: a crowd from
- * one address does not cost its neighbours theirs. Addresses are counted in a table of fixed size, so two of them may be
- * taken for one; which ones is different for each start.
+ * The silent go first, after they had GRACE_MS to speak (and as much again while we find out about the key they showed), then
+ * strangers, and only when every place is taken known clients that are idle, who will come again. Of each rank goes the
+ * oldest of the address that holds the most places: a crowd from one address does not cost its neighbours theirs. Addresses
+ * are counted in a table of fixed size, so two of them may be taken for one; which ones is different for each start.
  */
 #include <netinet/in.h>
 #include <string.h>
@@ -107,6 +107,11 @@ void vial_shed_note_request(VialConnection *connection, gboolean is_known)
 {
 	connection->is_known |= is_known;
 	enter_queue(connection, connection->is_known ? VIAL_RANK_BUSY : VIAL_RANK_STRANGER);
+}
+
+void vial_shed_note_question(VialConnection *connection)
+{
+	enter_queue(connection, connection->is_known ? VIAL_RANK_BUSY : VIAL_RANK_SILENT);
 }
 
 void vial_shed_note_end(VialConnection *connection)

@@ -17,6 +17,7 @@
 struct VialUpgraded {
 	VialServer *server;
 	VialConnection *connection;
+	VialIdentity *identity; /* whose it is, or NULL: the request may be gone by now */
 	guint end_id;
 	struct MHD_UpgradeResponseHandle *handle;
 	int fd;
@@ -32,6 +33,8 @@ static void on_upgraded(void *unused, struct MHD_Connection *mhd, void *request_
 
 	*upgraded = (VialUpgraded){ .server = server, .connection = request->connection, .handle = handle, .fd = fd };
 	upgraded->link.data = upgraded;
+	if (request->identity)
+		upgraded->identity = vial_identity_ref(request->identity);
 	g_queue_push_tail_link(&server->upgraded, &upgraded->link);
 	server->stats.upgraded++;
 	server->stats.requests--;
@@ -76,6 +79,7 @@ void vial_upgraded_close(VialUpgraded *upgraded)
 		g_source_remove(upgraded->end_id);
 	MHD_upgrade_action(upgraded->handle, MHD_UPGRADE_ACTION_CLOSE);
 	upgraded->server->must_run = TRUE;
+	vial_identity_unref(upgraded->identity);
 	g_free(upgraded);
 }
 
@@ -99,4 +103,16 @@ void vial_upgraded_close_all(VialServer *server)
 {
 	for (GList *l = server->upgraded.head; l; l = l->next)
 		shutdown(((VialUpgraded *)l->data)->fd, SHUT_RDWR);
+}
+
+/* Over TLS the client has a socket of its own, which does not wait until the owner of this one has closed it. */
+void vial_upgraded_cut_ended(VialServer *server)
+{
+	for (GList *l = server->upgraded.head; l; l = l->next) {
+		VialUpgraded *upgraded = l->data;
+		if (!upgraded->identity || !upgraded->identity->has_ended)
+			continue;
+		shutdown(upgraded->fd, SHUT_RDWR);
+		shutdown(upgraded->connection->fd, SHUT_RDWR);
+	}
 }

@@ -140,6 +140,13 @@ guint64 vial_events_find_open(VialEvents *events, const char *protocol, const Vi
 	return 0;
 }
 
+guint64 vial_events_last(const VialEvents *events)
+{
+	const Event *last = events->ring.tail ? events->ring.tail->data : NULL;
+
+	return last ? last->seq : 0;
+}
+
 static json_t *event_to_json(const Event *event)
 {
 	static const char *const kinds[] = { "connection", "dns", "refused" };

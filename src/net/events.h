@@ -44,5 +44,6 @@ void vial_events_update(VialEvents *events, guint64 seq, guint64 bytes_in, guint
 /* The newest open connection with these coordinates; 0 when there is none. */
 guint64 vial_events_find_open(VialEvents *events, const char *protocol, const VialAddress *address, guint16 port, guint16 guest_port);
 
+guint64 vial_events_last(const VialEvents *events); /* 0: none yet */
 /* {"events":[…],"next":seq,"lost":N}; a new reference. */
 json_t *vial_events_to_json(VialEvents *events, guint64 after, guint limit);

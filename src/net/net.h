@@ -134,6 +134,12 @@ json_t *vial_net_slot_check(VialNetSlot *slot, const char *host, guint16 port, G
  * "bytes_in"?,"bytes_out"?,"verdict":"allow|deny","rule","reason"?,"closed_at"?}],"next":<seq>,"lost":<events that fell out>}
  */
 json_t *vial_net_slot_events(VialNetSlot *slot, guint64 after, guint limit);
+/* How much was refused so far, and the number of the last event: cheap, for whoever looks before and after something. */
+typedef struct {
+	guint64 refused;
+	guint64 last_event;
+} VialNetMark;
+void vial_net_slot_mark(const VialNetSlot *slot, VialNetMark *out);
 
 typedef struct {
 	guint64 connections_allowed;

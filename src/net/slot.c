@@ -425,6 +425,12 @@ json_t *vial_net_slot_events(VialNetSlot *slot, guint64 after, guint limit)
 	return vial_events_to_json(slot->events, after, limit);
 }
 
+void vial_net_slot_mark(const VialNetSlot *slot, VialNetMark *out)
+{
+	out->refused = slot->counters.connections_denied + slot->counters.dns_denied;
+	out->last_event = vial_events_last(slot->events);
+}
+
 void vial_net_slot_counters(VialNetSlot *slot, VialNetCounters *out)
 {
 	guint64 from_guest, to_guest;

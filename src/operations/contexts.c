@@ -29,12 +29,13 @@ static void unwrap(json_t *document, const GError *error, gpointer data)
 	unwrapping->done(json_object_get(document, "context"), error, unwrapping->data);
 }
 
-static gboolean ask_for_one(VialSandbox *sandbox, json_t *question, VialDocumentDone done, gpointer data, GError **error)
+static gboolean ask_for_one(const VialCaller *caller, VialVerb verb, VialSandbox *sandbox, json_t *question, json_t *body, VialDocumentDone done,
+                            gpointer data, GError **error)
 {
 	Unwrapping *unwrapping = g_new0(Unwrapping, 1);
 
 	*unwrapping = (Unwrapping){ done, data };
-	if (vial_guest_ask(sandbox, question, &one_shape, unwrap, unwrapping, error))
+	if (vial_guest_ask(caller, verb, sandbox, question, body, &one_shape, unwrap, unwrapping, error))
 		return TRUE;
 	g_free(unwrapping);
 	return FALSE;
@@ -43,15 +44,15 @@ static gboolean ask_for_one(VialSandbox *sandbox, json_t *question, VialDocument
 gboolean vial_op_context_create(const VialCaller *caller, const char *sandbox_id, const VialContextRequest *request, VialDocumentDone done,
                                 gpointer data, GError **error)
 {
+	const char *language = request->language ? request->language : "python";
 	VialSandbox *sandbox;
 
-	return vial_operation_admit(caller, VIAL_VERB_CONTEXT_CHANGE, sandbox_id, 0, &sandbox, error) &&
+	return vial_operation_admit(caller, VIAL_VERB_CONTEXT_CREATE, sandbox_id, 0, &sandbox, error) &&
 	       vial_check_text("language", request->language, VIAL_LANGUAGE_MAX_BYTES, error) &&
 	       vial_check_text("cwd", request->cwd, VIAL_PATH_MAX_BYTES, error) &&
-	       ask_for_one(sandbox,
-	                   json_pack("{s:s, s:s, s:s*}", "op", "ctx.create", "language", request->language ? request->language : "python", "cwd",
-	                             request->cwd),
-	                   done, data, error);
+	       ask_for_one(caller, VIAL_VERB_CONTEXT_CREATE, sandbox,
+	                   json_pack("{s:s, s:s, s:s*}", "op", "ctx.create", "language", language, "cwd", request->cwd),
+	                   json_pack("{s:s, s:s*}", "language", language, "cwd", request->cwd), done, data, error);
 }
 
 gboolean vial_op_context_list(const VialCaller *caller, const char *sandbox_id, VialDocumentDone done, gpointer data, GError **error)
@@ -59,7 +60,7 @@ gboolean vial_op_context_list(const VialCaller *caller, const char *sandbox_id, 
 	VialSandbox *sandbox;
 
 	return vial_operation_admit(caller, VIAL_VERB_CONTEXT_READ, sandbox_id, 0, &sandbox, error) &&
-	       vial_guest_ask(sandbox, json_pack("{s:s}", "op", "ctx.list"), &list_shape, done, data, error);
+	       vial_guest_ask(caller, VIAL_VERB_CONTEXT_READ, sandbox, json_pack("{s:s}", "op", "ctx.list"), NULL, &list_shape, done, data, error);
 }
 
 static json_t *about(const char *op, const char *context)
@@ -67,13 +68,18 @@ static json_t *about(const char *op, const char *context)
 	return json_pack("{s:s, s:s}", "op", op, "id", context);
 }
 
+static json_t *record(const char *context)
+{
+	return json_pack("{s:s}", "context", context);
+}
+
 gboolean vial_op_context_restart(const VialCaller *caller, const char *sandbox_id, const char *context, VialDocumentDone done, gpointer data,
                                  GError **error)
 {
 	VialSandbox *sandbox;
 
-	return vial_operation_admit(caller, VIAL_VERB_CONTEXT_CHANGE, sandbox_id, 0, &sandbox, error) &&
-	       ask_for_one(sandbox, about("ctx.restart", context), done, data, error);
+	return vial_operation_admit(caller, VIAL_VERB_CONTEXT_RESTART, sandbox_id, 0, &sandbox, error) &&
+	       ask_for_one(caller, VIAL_VERB_CONTEXT_RESTART, sandbox, about("ctx.restart", context), record(context), done, data, error);
 }
 
 gboolean vial_op_context_delete(const VialCaller *caller, const char *sandbox_id, const char *context, VialDocumentDone done, gpointer data,
@@ -81,8 +87,8 @@ gboolean vial_op_context_delete(const VialCaller *caller, const char *sandbox_id
 {
 	VialSandbox *sandbox;
 
-	return vial_operation_admit(caller, VIAL_VERB_CONTEXT_CHANGE, sandbox_id, 0, &sandbox, error) &&
-	       vial_guest_ask(sandbox, about("ctx.delete", context), NULL, done, data, error);
+	return vial_operation_admit(caller, VIAL_VERB_CONTEXT_DELETE, sandbox_id, 0, &sandbox, error) &&
+	       vial_guest_ask(caller, VIAL_VERB_CONTEXT_DELETE, sandbox, about("ctx.delete", context), record(context), NULL, done, data, error);
 }
 
 gboolean vial_op_context_interrupt(const VialCaller *caller, const char *sandbox_id, const char *context, VialDocumentDone done, gpointer data,
@@ -90,6 +96,7 @@ gboolean vial_op_context_interrupt(const VialCaller *caller, const char *sandbox
 {
 	VialSandbox *sandbox;
 
-	return vial_operation_admit(caller, VIAL_VERB_CONTEXT_CHANGE, sandbox_id, 0, &sandbox, error) &&
-	       vial_guest_ask(sandbox, about("ctx.interrupt", context), NULL, done, data, error);
+	return vial_operation_admit(caller, VIAL_VERB_CONTEXT_INTERRUPT, sandbox_id, 0, &sandbox, error) &&
+	       vial_guest_ask(caller, VIAL_VERB_CONTEXT_INTERRUPT, sandbox, about("ctx.interrupt", context), record(context), NULL, done, data,
+	                      error);
 }

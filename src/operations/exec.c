@@ -7,6 +7,7 @@
 #include "operations/guest.h"
 #include "operations/input.h"
 #include "operations/limits.h"
+#include "operations/facts.h"
 #include "operations/validate.h"
 #include "util/json.h"
 
@@ -51,6 +52,12 @@ static void exec_free(gpointer data)
 	if (exec->free_data)
 		exec->free_data(exec->data);
 	g_free(exec);
+}
+
+/* What is piped into a command or typed at a terminal is code as much as the command is. */
+static void on_recording(VialOperation *operation)
+{
+	vial_guest_tape_input(operation, TRUE);
 }
 
 static void on_opening(VialOperation *operation, json_t *open)
@@ -111,14 +118,16 @@ static gboolean on_event(VialOperation *operation, json_t *json)
 
 /* The end */
 
-static json_t *outcome(const VialExecEnd *end)
+static json_t *facts(const VialExecEnd *end)
 {
 	json_t *json;
 
 	if (end->pid)
 		return json_pack("{s:I}", "pid", (json_int_t)end->pid);
-	json = json_pack("{s:I, s:b, s:I, s:s*}", "exit_code", (json_int_t)end->exit_code, "timed_out", end->timed_out, "duration_ms",
-	                 (json_int_t)end->duration_ms, "signal", end->signal);
+	json = json_pack("{s:I, s:I, s:s*}", "exit_code", (json_int_t)end->exit_code, "duration_ms", (json_int_t)end->duration_ms, "signal",
+	                 end->signal);
+	if (end->timed_out)
+		json_object_set_new(json, "timed_out", json_true());
 	if (end->oom)
 		json_object_set_new(json, "oom", json_true());
 	if (end->truncated)
@@ -129,11 +138,9 @@ static json_t *outcome(const VialExecEnd *end)
 static void tell(VialOperation *operation, const VialExecEnd *end, const GError *error)
 {
 	Exec *exec = vial_guest_state(operation);
+	g_autoptr(GError) unrecorded = NULL;
 
-	if (error)
-		vial_guest_fail_call(operation, error);
-	else
-		vial_guest_end_call(operation, "done", outcome(end));
+	error = vial_guest_end(operation, !error && end->cancelled ? "cancelled" : "done", error ? NULL : facts(end), error, &unrecorded);
 	exec->sink->end(error ? NULL : end, error, exec->data);
 }
 
@@ -216,13 +223,17 @@ static json_t *make_open(const VialExecRequest *request, const json_t *detail, g
 VialOperation *vial_exec_start(const VialCaller *caller, const char *sandbox_id, const VialExecRequest *request, gint64 max_output_bytes,
                                const VialExecSink *sink, gpointer data, GDestroyNotify free_data, GError **error)
 {
-	static const VialGuestEvents events = {
-		.opening = on_opening, .opened = on_opened, .data = on_data, .event = on_event, .writable = on_writable, .closed = on_closed
-	};
+	static const VialGuestEvents events = { .recording = on_recording,
+		                                .opening = on_opening,
+		                                .opened = on_opened,
+		                                .data = on_data,
+		                                .event = on_event,
+		                                .writable = on_writable,
+		                                .closed = on_closed };
 	VialVerb verb = request->is_terminal ? VIAL_VERB_PTY : VIAL_VERB_EXEC;
 	Exec *exec = g_new0(Exec, 1);
 	VialSandbox *sandbox;
-	json_t *detail;
+	json_t *detail, *open;
 
 	*exec = (Exec){ .sink = sink, .data = data, .free_data = free_data, .is_background = request->background };
 	if (!vial_operation_admit(caller, verb, sandbox_id, 0, &sandbox, error) || !check(request, error)) {
@@ -232,7 +243,9 @@ VialOperation *vial_exec_start(const VialCaller *caller, const char *sandbox_id,
 	if (request->input)
 		exec->input.bytes = g_bytes_ref(request->input);
 	detail = make_detail(request);
-	return vial_guest_start(verb, sandbox, make_open(request, detail, max_output_bytes), detail, &events, exec, exec_free, error);
+	open = make_open(request, detail, max_output_bytes);
+	vial_facts_env(detail, request->env);
+	return vial_guest_start(caller, verb, sandbox, open, detail, &events, exec, exec_free, error);
 }
 
 VialOperation *vial_op_exec(const VialCaller *caller, const char *sandbox_id, const VialExecRequest *request, const VialExecSink *sink, gpointer data,
@@ -267,6 +280,7 @@ static void on_attach_closed(VialOperation *operation, json_t *result, const GEr
 		vial_guest_distrust(operation, problem, &refusal);
 		error = refusal;
 	}
+	vial_guest_end(operation, "done", NULL, error, NULL);
 	exec->sink->end(error ? NULL : &end, error, exec->data);
 }
 
@@ -280,6 +294,6 @@ VialOperation *vial_op_attach(const VialCaller *caller, const char *sandbox_id, 
 		return NULL;
 	exec = g_new0(Exec, 1);
 	*exec = (Exec){ .sink = sink, .data = data };
-	return vial_guest_start(VIAL_VERB_PROCESS_READ, sandbox, json_pack("{s:s, s:I}", "op", "proc.attach", "pid", (json_int_t)pid), NULL, &events,
-	                        exec, exec_free, error);
+	return vial_guest_start(caller, VIAL_VERB_PROCESS_READ, sandbox, json_pack("{s:s, s:I}", "op", "proc.attach", "pid", (json_int_t)pid), NULL,
+	                        &events, exec, exec_free, error);
 }

@@ -27,6 +27,11 @@ json_t *vial_file_question(const VialCaller *caller, VialVerb verb, const char *
 	return json_pack("{s:s, s:s, s:s*}", "op", op, "path", request->path, "user", request->user);
 }
 
+json_t *vial_file_record(const VialFileRequest *request)
+{
+	return json_pack("{s:s, s:s*, s:s*}", "path", request->path, "to", request->to, "user", request->user);
+}
+
 /* Listing */
 
 typedef struct {
@@ -98,6 +103,7 @@ static void on_listed(VialOperation *operation, json_t *result, const GError *er
 		document = json_pack("{s:O}", "entries", listing->entries);
 	if (document && (batch.truncated || listing->is_truncated))
 		json_object_set_new(document, "truncated", json_true());
+	vial_guest_end(operation, "done", NULL, error, NULL);
 	listing->done(document, error, listing->data);
 }
 
@@ -106,7 +112,7 @@ VialOperation *vial_op_file_list(const VialCaller *caller, const char *sandbox_i
 {
 	static const VialGuestEvents events = { .event = on_entries, .closed = on_listed };
 	VialSandbox *sandbox;
-	g_autoptr(json_t) question = vial_file_question(caller, VIAL_VERB_FILE_READ, sandbox_id, "fs.list", request, &sandbox, error);
+	g_autoptr(json_t) question = vial_file_question(caller, VIAL_VERB_FILE_LIST, sandbox_id, "fs.list", request, &sandbox, error);
 	Listing *listing;
 
 	if (!question || !vial_check_int("depth", request->depth, 1, VIAL_LIST_MAX_DEPTH, error))
@@ -114,7 +120,7 @@ VialOperation *vial_op_file_list(const VialCaller *caller, const char *sandbox_i
 	json_object_set_new(question, "depth", json_integer(request->depth));
 	listing = g_new0(Listing, 1);
 	*listing = (Listing){ .done = done, .data = data, .entries = json_array() };
-	return vial_guest_start(VIAL_VERB_FILE_READ, sandbox, g_steal_pointer(&question), NULL, &events, listing, listing_free, error);
+	return vial_guest_start(caller, VIAL_VERB_FILE_LIST, sandbox, g_steal_pointer(&question), NULL, &events, listing, listing_free, error);
 }
 
 /* The small ones */
@@ -135,14 +141,14 @@ gboolean vial_op_file_stat(const VialCaller *caller, const char *sandbox_id, con
                            GError **error)
 {
 	VialSandbox *sandbox;
-	json_t *question = vial_file_question(caller, VIAL_VERB_FILE_READ, sandbox_id, "fs.stat", request, &sandbox, error);
+	json_t *question = vial_file_question(caller, VIAL_VERB_FILE_LIST, sandbox_id, "fs.stat", request, &sandbox, error);
 	Stat *stat;
 
 	if (!question)
 		return FALSE;
 	stat = g_new0(Stat, 1);
 	*stat = (Stat){ done, data };
-	if (vial_guest_ask(sandbox, question, &stat_shape, on_stat, stat, error))
+	if (vial_guest_ask(caller, VIAL_VERB_FILE_LIST, sandbox, question, NULL, &stat_shape, on_stat, stat, error))
 		return TRUE;
 	g_free(stat);
 	return FALSE;
@@ -152,31 +158,31 @@ gboolean vial_op_file_mkdir(const VialCaller *caller, const char *sandbox_id, co
                             GError **error)
 {
 	VialSandbox *sandbox;
-	json_t *question = vial_file_question(caller, VIAL_VERB_FILE_WRITE, sandbox_id, "fs.mkdir", request, &sandbox, error);
+	json_t *question = vial_file_question(caller, VIAL_VERB_FILE_MKDIR, sandbox_id, "fs.mkdir", request, &sandbox, error);
 
-	return question && vial_guest_ask(sandbox, question, NULL, done, data, error);
+	return question && vial_guest_ask(caller, VIAL_VERB_FILE_MKDIR, sandbox, question, vial_file_record(request), NULL, done, data, error);
 }
 
 gboolean vial_op_file_move(const VialCaller *caller, const char *sandbox_id, const VialFileRequest *request, VialDocumentDone done, gpointer data,
                            GError **error)
 {
 	VialSandbox *sandbox;
-	g_autoptr(json_t) question = vial_file_question(caller, VIAL_VERB_FILE_WRITE, sandbox_id, "fs.move", request, &sandbox, error);
+	g_autoptr(json_t) question = vial_file_question(caller, VIAL_VERB_FILE_MOVE, sandbox_id, "fs.move", request, &sandbox, error);
 
 	if (!question || !vial_check_path("to", request->to, error))
 		return FALSE;
 	json_object_set_new(question, "to", json_string(request->to));
-	return vial_guest_ask(sandbox, g_steal_pointer(&question), NULL, done, data, error);
+	return vial_guest_ask(caller, VIAL_VERB_FILE_MOVE, sandbox, g_steal_pointer(&question), vial_file_record(request), NULL, done, data, error);
 }
 
 gboolean vial_op_file_remove(const VialCaller *caller, const char *sandbox_id, const VialFileRequest *request, VialDocumentDone done, gpointer data,
                              GError **error)
 {
 	VialSandbox *sandbox;
-	json_t *question = vial_file_question(caller, VIAL_VERB_FILE_WRITE, sandbox_id, "fs.remove", request, &sandbox, error);
+	json_t *question = vial_file_question(caller, VIAL_VERB_FILE_REMOVE, sandbox_id, "fs.remove", request, &sandbox, error);
 
 	if (!question)
 		return FALSE;
 	json_object_set_new(question, "recursive", json_boolean(request->recursive));
-	return vial_guest_ask(sandbox, question, NULL, done, data, error);
+	return vial_guest_ask(caller, VIAL_VERB_FILE_REMOVE, sandbox, question, vial_file_record(request), NULL, done, data, error);
 }

@@ -2,7 +2,7 @@
 /*
  * The life of an operation in a guest:
  *
- *   start → (acquired) → the record begins, OPEN → events ⇄ credit → (closed) → the owner says `end` → free
+ *   start: the record begins → (acquired) → OPEN → events ⇄ credit → (closed) → the owner ends the record and says `end` → free
  *
  * A cancelled operation is freed at once, except while the sandbox is being acquired: then by the acquisition's callback. Callbacks may cancel
  * their own operation, so it is kept by a reference around each of them.
@@ -18,9 +18,11 @@ struct VialOperation {
 	VialVerb verb;
 	VialSandbox *sandbox; /* NULL until acquired */
 	VialStream *stream;   /* NULL until opened */
+	VialEntry *entry;
 	VialCall *call;
 	json_t *open;
-	json_t *detail;
+	VialTape input, output;
+	guint64 event_bytes;
 	const VialGuestEvents *events;
 	gpointer state;
 	GDestroyNotify free_state;
@@ -38,7 +40,8 @@ static void unref(VialOperation *operation)
 	if (operation->free_state)
 		operation->free_state(operation->state);
 	json_decref(operation->open);
-	json_decref(operation->detail);
+	vial_tape_clear(&operation->input);
+	vial_tape_clear(&operation->output);
 	if (operation->sandbox)
 		vial_sandbox_release(operation->sandbox);
 	g_free(operation);
@@ -51,7 +54,7 @@ static void finish(VialOperation *operation)
 		return;
 	operation->is_over = TRUE;
 	g_clear_pointer(&operation->stream, vial_stream_free);
-	vial_guest_end_call(operation, "cancelled", NULL);
+	vial_guest_end(operation, "cancelled", NULL, NULL, NULL);
 	unref(operation);
 }
 
@@ -80,6 +83,7 @@ static void on_data(VialStream *stream, unsigned channel, GBytes *bytes, gpointe
 
 	operation->refs++;
 	operation->owed += g_bytes_get_size(bytes);
+	vial_tape_add(&operation->output, g_bytes_get_data(bytes, NULL), g_bytes_get_size(bytes));
 	settle(operation, operation->events->data && operation->events->data(operation, channel, bytes));
 }
 
@@ -89,6 +93,7 @@ static void on_event(VialStream *stream, json_t *event, gsize size, gpointer dat
 
 	operation->refs++;
 	operation->owed += size;
+	operation->event_bytes += size;
 	settle(operation, operation->events->event && operation->events->event(operation, event));
 }
 
@@ -129,10 +134,10 @@ static void open_stream(VialOperation *operation, json_t *open)
 
 static void begin(VialOperation *operation)
 {
-	const char *record = vial_verb_rules(operation->verb)->record;
+	const char *call = vial_verb_rules(operation->verb)->call;
 
-	if (record)
-		operation->call = vial_call_begin(operation->sandbox, record, g_steal_pointer(&operation->detail));
+	if (call)
+		operation->call = vial_call_begin(operation->sandbox, vial_entry_id(operation->entry), call, vial_entry_body(operation->entry));
 	if (operation->events->opening)
 		operation->events->opening(operation, operation->open);
 	open_stream(operation, g_steal_pointer(&operation->open));
@@ -158,23 +163,31 @@ static void on_acquired(VialSandbox *sandbox, const GError *error, gpointer data
 	unref(operation);
 }
 
-VialOperation *vial_guest_start(VialVerb verb, VialSandbox *sandbox, json_t *open, json_t *detail, const VialGuestEvents *events, gpointer state,
-                                GDestroyNotify free_state, GError **error)
+VialOperation *vial_guest_start(const VialCaller *caller, VialVerb verb, VialSandbox *sandbox, json_t *open, json_t *body,
+                                const VialGuestEvents *events, gpointer state, GDestroyNotify free_state, GError **error)
 {
 	VialOperation *operation = g_new0(VialOperation, 1);
 
-	operation->refs = 2; /* its own, and the acquisition's */
+	operation->refs = 1;
 	operation->verb = verb;
 	operation->open = open;
-	operation->detail = detail;
 	operation->events = events;
 	operation->state = state;
 	operation->free_state = free_state;
+	operation->entry = vial_entry_begin(caller, verb, sandbox, body, error);
+	if (!operation->entry) {
+		finish(operation);
+		return NULL;
+	}
+	if (events->recording)
+		events->recording(operation);
 	operation->is_starting = TRUE;
+	operation->refs++; /* the acquisition's */
 	vial_sandbox_acquire(sandbox, on_acquired, operation);
 	operation->is_starting = FALSE;
 	if (!operation->refusal)
 		return operation;
+	vial_guest_end(operation, "failed", NULL, operation->refusal, NULL);
 	g_propagate_error(error, g_steal_pointer(&operation->refusal));
 	finish(operation);
 	return NULL;
@@ -216,8 +229,10 @@ gsize vial_operation_room(const VialOperation *operation)
 
 void vial_operation_write(VialOperation *operation, const void *bytes, gsize size)
 {
-	if (operation && operation->stream && size > 0)
-		vial_stream_send(operation->stream, VIAL_WIRE_MAIN, bytes, size);
+	if (!operation || !operation->stream || size == 0)
+		return;
+	vial_tape_add(&operation->input, bytes, size);
+	vial_stream_send(operation->stream, VIAL_WIRE_MAIN, bytes, size);
 }
 
 void vial_operation_write_end(VialOperation *operation)
@@ -248,17 +263,48 @@ VialCall *vial_guest_call(const VialOperation *operation)
 	return operation->call;
 }
 
-void vial_guest_end_call(VialOperation *operation, const char *status, json_t *outcome)
+VialEntry *vial_guest_entry(const VialOperation *operation)
 {
-	if (operation->call)
-		vial_call_end(g_steal_pointer(&operation->call), status, outcome);
-	else
-		json_decref(outcome);
+	return operation->entry;
 }
 
-void vial_guest_fail_call(VialOperation *operation, const GError *error)
+void vial_guest_tape_input(VialOperation *operation, gboolean keeps_text)
 {
-	vial_guest_end_call(operation, "failed", json_pack("{s:s}", "error", error->message));
+	vial_tape_hash(&operation->input, keeps_text ? vial_entry_text_max(operation->entry) : 0);
+}
+
+void vial_guest_tape_output(VialOperation *operation)
+{
+	vial_tape_hash(&operation->output, 0);
+}
+
+/* What went in and out, and what came of it. */
+static void tell_facts(VialOperation *operation, VialEntry *entry, const json_t *facts)
+{
+	json_t *body = vial_entry_body(entry), *input = vial_tape_json(&operation->input), *output = vial_tape_json(&operation->output), *value;
+	const char *name;
+
+	vial_entry_count(entry, operation->input.bytes, operation->output.bytes + operation->event_bytes);
+	json_object_foreach ((json_t *)facts, name, value)
+		vial_entry_set(entry, name, json_incref(value));
+	/* Neither does anything where there is no body. */
+	if (input)
+		json_object_set_new(body, "input", input);
+	if (output)
+		json_object_set_new(body, "output", output);
+}
+
+const GError *vial_guest_end(VialOperation *operation, const char *outcome, json_t *facts, const GError *error, GError **unrecorded)
+{
+	VialEntry *entry = g_steal_pointer(&operation->entry);
+	g_autoptr(json_t) owned = facts;
+
+	if (operation->call)
+		vial_call_end(g_steal_pointer(&operation->call), error ? "failed" : outcome, facts);
+	if (!entry)
+		return error;
+	tell_facts(operation, entry, facts);
+	return vial_entry_end(entry, outcome, error, unrecorded);
 }
 
 /* Answers that make no sense */
@@ -301,6 +347,7 @@ void vial_guest_abandon(VialOperation *operation, const char *why)
 
 typedef struct {
 	VialSandbox *sandbox;
+	VialEntry *entry;
 	json_t *question;
 	const VialShape *shape;
 	VialDocumentDone done;
@@ -311,7 +358,10 @@ typedef struct {
 
 static void question_end(Question *question, json_t *document, const GError *error)
 {
-	question->done(document, error, question->data);
+	g_autoptr(GError) unrecorded = NULL;
+
+	error = vial_entry_settle(question->entry, error, &unrecorded);
+	question->done(error ? NULL : document, error, question->data);
 	if (question->sandbox)
 		vial_sandbox_release(question->sandbox);
 	g_free(question);
@@ -344,15 +394,23 @@ static void on_question_acquired(VialSandbox *sandbox, const GError *error, gpoi
 		question_end(question, NULL, error);
 }
 
-gboolean vial_guest_ask(VialSandbox *sandbox, json_t *json, const VialShape *shape, VialDocumentDone done, gpointer data, GError **error)
+gboolean vial_guest_ask(const VialCaller *caller, VialVerb verb, VialSandbox *sandbox, json_t *json, json_t *body, const VialShape *shape,
+                        VialDocumentDone done, gpointer data, GError **error)
 {
-	Question *question = g_new0(Question, 1);
+	VialEntry *entry = vial_entry_begin(caller, verb, sandbox, body, error);
+	Question *question;
 
-	*question = (Question){ .question = json, .shape = shape, .done = done, .data = data, .is_starting = TRUE };
+	if (!entry) {
+		json_decref(json);
+		return FALSE;
+	}
+	question = g_new0(Question, 1);
+	*question = (Question){ .entry = entry, .question = json, .shape = shape, .done = done, .data = data, .is_starting = TRUE };
 	vial_sandbox_acquire(sandbox, on_question_acquired, question);
 	question->is_starting = FALSE;
 	if (!question->refusal)
 		return TRUE;
+	vial_entry_settle(question->entry, question->refusal, NULL);
 	g_propagate_error(error, question->refusal);
 	g_free(question);
 	return FALSE;

@@ -55,6 +55,7 @@
 #define VIAL_LIST_MAX_DEPTH 16
 #define VIAL_LOG_MAX_LINES 100000
 #define VIAL_NETWORK_EVENTS_MAX 1000
+#define VIAL_AUDIT_TEXT_MAX_BYTES 1024 /* of what is looked for */
 
 /*
  * Answers that are collected before they are given: a tenant must not fill the daemon's memory by printing. What goes beyond is

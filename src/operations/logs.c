@@ -3,10 +3,10 @@
 
 #include <string.h>
 
+#include "audit/query.h"
 #include "operations/limits.h"
 #include "operations/validate.h"
 #include "service/calls.h"
-#include "util/json.h"
 #include "util/time.h"
 
 /* Calls of an earlier viald that are told. */
@@ -147,40 +147,48 @@ static void begin(VialLogs *logs)
 
 /* Earlier calls */
 
-static int exit_code_of(const char *text, gboolean *out_has)
+static VialJournalLine *call_line(const json_t *record)
 {
-	g_autoptr(json_t) json = vial_json_parse_object(text, strlen(text), NULL);
-	const json_t *exit_code = json_object_get(json, "exit_code");
+	const char *action = json_string_value(json_object_get(record, "action")), *id = json_string_value(json_object_get(record, "operation"));
+	const char *outcome = json_string_value(json_object_get(record, "outcome")), *time = json_string_value(json_object_get(record, "time"));
+	const json_t *exit_code = json_object_get(record, "exit_code");
+	g_autofree char *shown = vial_call_describe(json_object_get(record, "body"));
+	g_autofree char *exit_text =
+		json_is_integer(exit_code) ? g_strdup_printf(", exit_code %d", (int)json_integer_value(exit_code)) : g_strdup("");
+	g_autofree char *text = g_strdup_printf("%s %s %s%s: %s", action ? action : "?", id ? id : "?", outcome ? outcome : "?", exit_text, shown);
+	gint64 time_ms = 0;
 
-	*out_has = json_is_integer(exit_code);
-	return *out_has ? (int)json_integer_value(exit_code) : 0;
+	if (time)
+		vial_time_parse(time, &time_ms);
+	return make_line(time_ms, text);
 }
 
-static VialJournalLine *call_line(const VialCallRecord *record)
+/* What the journal calls a call, and that it is over. */
+static gboolean is_call(const json_t *record)
 {
-	g_autoptr(json_t) detail = vial_json_parse_object(record->detail, strlen(record->detail), NULL);
-	g_autofree char *shown = detail ? vial_call_describe(detail) : g_strdup("?");
-	gboolean has_exit_code;
-	int exit_code = exit_code_of(record->outcome, &has_exit_code);
-	g_autofree char *outcome = has_exit_code ? g_strdup_printf(", exit_code %d", exit_code) : g_strdup("");
-	g_autofree char *text = g_strdup_printf("%s %s %s%s: %s", record->kind, record->id, record->status, outcome, shown);
+	static const char *const actions[] = { "run", "exec", "pty", NULL };
+	const char *action = json_string_value(json_object_get(record, "action"));
 
-	return make_line(record->started_at, text);
+	return action && g_strv_contains(actions, action) && g_strcmp0(json_string_value(json_object_get(record, "outcome")), "begun") != 0;
 }
 
-static void on_calls(GPtrArray *records, const GError *error, gpointer data)
+static void on_calls(json_t *page, const GError *error, gpointer data)
 {
 	VialLogs *logs = data;
 	gint64 begun_at_ms = vial_journal_begun_at_ms(vial_sandbox_journal(logs->sandbox));
+	const json_t *items = json_object_get(page, "items");
 
 	if (logs->is_over)
 		return logs_free(logs);
 	/* They come newest first. */
-	for (guint i = records ? records->len : 0; i > 0; i--) {
-		const VialCallRecord *record = records->pdata[i - 1];
+	for (gsize i = json_array_size(items); i > 0 && (logs->stream < 0 || logs->stream == VIAL_JOURNAL_EVENT); i--) {
+		const json_t *record = json_array_get(items, i - 1);
+		VialJournalLine *line = is_call(record) ? call_line(record) : NULL;
 
-		if (record->started_at < begun_at_ms && (logs->stream < 0 || logs->stream == VIAL_JOURNAL_EVENT))
-			g_ptr_array_add(logs->earlier, call_line(record));
+		if (line && line->time_ms < begun_at_ms)
+			g_ptr_array_add(logs->earlier, line);
+		else
+			g_free(line);
 	}
 	begin(logs);
 }
@@ -218,6 +226,6 @@ VialLogs *vial_op_logs(const VialCaller *caller, const char *sandbox_id, const V
 		.limit = request->limit == VIAL_UNSAID ? VIAL_LOG_MAX_LINES : (guint64)request->limit,
 		.earlier = g_ptr_array_new_with_free_func(g_free),
 	};
-	vial_store_list_calls(caller->app->store, vial_sandbox_id(sandbox), MAX_EARLIER_CALLS, on_calls, logs);
+	vial_audit_find(caller->app->audit, &(VialAuditFilter){ .sandbox = vial_sandbox_id(sandbox), .limit = MAX_EARLIER_CALLS }, on_calls, logs);
 	return logs;
 }

@@ -1,20 +1,39 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "operations/operation.h"
 
+#include <string.h>
+
+#include "operations/entry.h"
 #include "service/app.h"
 #include "service/pool.h"
+#include "service/project.h"
+#include "service/quota.h"
 
 static gboolean may(const VialCaller *caller, VialVerb verb, const char *sandbox_id, GError **error)
 {
 	const VialVerbRules *rules = vial_verb_rules(verb);
 
+	if (caller->granted_sandbox && (verb != VIAL_VERB_TUNNEL || g_strcmp0(caller->granted_sandbox, sandbox_id) != 0))
+		return vial_fail(error, VIAL_ERROR_UNAUTHORIZED, "a key is needed");
 	if (!caller->principal)
-		return (verb == VIAL_VERB_TUNNEL && g_strcmp0(caller->granted_sandbox, sandbox_id) == 0) ||
-		       vial_fail(error, VIAL_ERROR_UNAUTHORIZED, "a key is needed");
+		return caller->granted_sandbox || vial_fail(error, VIAL_ERROR_UNAUTHORIZED, "a key is needed");
+	if (caller->principal->has_ended)
+		return vial_fail(error, VIAL_ERROR_UNAUTHORIZED, "this key does not work any more");
 	if (caller->principal->role < rules->role)
-		return vial_fail(error, VIAL_ERROR_FORBIDDEN, "this key may not do this: %s is for the role %s", rules->name,
-		                 vial_role_name(rules->role));
+		return vial_fail_with(error, VIAL_ERROR_FORBIDDEN, json_pack("{s:s}", "role", vial_role_name(rules->role)),
+		                      "this key may not do this: %s is for the role %s, and it has the role %s", rules->name,
+		                      vial_role_name(rules->role), vial_role_name(caller->principal->role));
 	return TRUE;
+}
+
+/* A key that is narrowed to agents or templates has nothing to do with the sandboxes of others. */
+static gboolean may_touch(const VialCaller *caller, const VialSandbox *sandbox, GError **error)
+{
+	const VialAllow *allow = caller->principal ? caller->principal->allow : NULL;
+
+	if (!vial_allow_has_agent(allow, vial_sandbox_agent(sandbox)))
+		return vial_fail(error, VIAL_ERROR_FORBIDDEN, "this key is only for sandboxes of certain agents (allow.agents)");
+	return !allow || vial_ceiling_template(caller->app, caller->principal, vial_sandbox_template(sandbox), error);
 }
 
 static VialSandbox *find(const VialCaller *caller, const char *sandbox_id, GError **error)
@@ -30,34 +49,66 @@ static VialSandbox *find(const VialCaller *caller, const char *sandbox_id, GErro
 	return NULL;
 }
 
-/* Forks under way count with what they were promised: their children are in the registry only later. */
+/* Of the whole installation. Forks under way count with what they were promised: their children are in the registry only later. */
 static gboolean has_room(VialApp *app, guint n_new, GError **error)
 {
-	guint there = vial_sandboxes_count(app->sandboxes) + app->promised_sandboxes, limit = (guint)app->config->max_sandboxes;
+	guint there = vial_sandboxes_count(app->sandboxes) + vial_quota_promised(app, NULL), limit = (guint)app->config->max_sandboxes;
 
 	if (app->is_draining)
 		return vial_fail(error, VIAL_ERROR_UNAVAILABLE, "this Vial is shutting down and takes no new sandboxes");
 	if (there + n_new <= limit)
 		return TRUE;
-	return vial_fail(error, VIAL_ERROR_QUOTA,
-	                 "this Vial has %u sandboxes and may have %u, so %u more cannot be made; delete some or raise max_sandboxes", there, limit,
-	                 n_new);
+	return vial_fail_with(error, VIAL_ERROR_QUOTA,
+	                      json_pack("{s:{s:s, s:s, s:i, s:i, s:i}}", "limit", "name", "max_sandboxes", "scope", "installation", "limit",
+	                                (int)limit, "used", (int)there, "asked", (int)n_new),
+	                      "this Vial has %u sandboxes and may have %u, so %u more cannot be made; delete some or raise max_sandboxes", there,
+	                      limit, n_new);
+}
+
+static gboolean admit(const VialCaller *caller, VialVerb verb, const char *sandbox_id, guint n_new, VialSandbox **out_sandbox, GError **error)
+{
+	const VialVerbRules *rules = vial_verb_rules(verb);
+
+	if (!may(caller, verb, sandbox_id, error))
+		return FALSE;
+	if (caller->origin && caller->origin->problem) {
+		g_propagate_error(error, g_error_copy(caller->origin->problem));
+		return FALSE;
+	}
+	if (rules->needs_sandbox && (!(*out_sandbox = find(caller, sandbox_id, error)) || !may_touch(caller, *out_sandbox, error)))
+		return FALSE;
+	return !rules->makes_sandboxes || has_room(caller->app, n_new, error);
 }
 
 gboolean vial_operation_admit(const VialCaller *caller, VialVerb verb, const char *sandbox_id, guint n_new, VialSandbox **out_sandbox, GError **error)
 {
-	const VialVerbRules *rules = vial_verb_rules(verb);
 	VialSandbox *sandbox = NULL;
+	g_autoptr(GError) refusal = NULL;
 
-	if (!may(caller, verb, sandbox_id, error))
+	if (!admit(caller, verb, sandbox_id, n_new, &sandbox, &refusal)) {
+		vial_entry_refuse(caller, verb, sandbox, sandbox_id, refusal);
+		g_propagate_error(error, g_steal_pointer(&refusal));
 		return FALSE;
-	if (rules->needs_sandbox && !(sandbox = find(caller, sandbox_id, error)))
-		return FALSE;
-	if (rules->makes_sandboxes && !has_room(caller->app, n_new, error))
-		return FALSE;
-	if (!rules->is_watching)
+	}
+	if (!vial_verb_rules(verb)->is_watching)
 		vial_pool_rouse(caller->app->pool);
 	if (out_sandbox)
 		*out_sandbox = sandbox;
 	return TRUE;
+}
+
+const char *vial_operation_project(const VialCaller *caller, VialVerb verb, const char *wanted, GError **error)
+{
+	const VialIdentity *principal = caller->principal;
+	g_autoptr(GError) refusal = NULL;
+
+	if (!wanted || strcmp(wanted, principal->project) == 0)
+		return principal->project;
+	if (vial_identity_is_operator(principal) && vial_projects_find(caller->app->projects, wanted))
+		return wanted;
+	/* Whether it exists is nobody else's business. */
+	refusal = g_error_new(VIAL_ERROR, VIAL_ERROR_NOT_FOUND, "there is no project %.64s", wanted);
+	vial_entry_refuse(caller, verb, NULL, NULL, refusal);
+	g_propagate_error(error, g_steal_pointer(&refusal));
+	return NULL;
 }

@@ -4,9 +4,9 @@
  * function that is told the outcome or a sink that hears typed events. Operations know nothing of HTTP. Main thread only.
  *
  * The order of things, the same for all: a function that begins an operation admits it (vial_operation_admit(): the right, the
- * sandbox, draining, the quota), then checks the request's values (validate.h, limits.h), then begins. What is refused by then is
- * returned as FALSE or NULL with an error, and nothing will be called. Else the outcome (`done`, or the sink's `end`) comes exactly
- * once and last, whatever happens to the guest, unless the operation is cancelled: then nothing comes any more.
+ * sandbox, draining), then checks the request's values (validate.h, limits.h), then begins its record (entry.h) and the work. What is refused by then
+ * is returned as FALSE or NULL with an error, and nothing will be called. Else the outcome (`done`, or the sink's `end`) comes exactly once and last,
+ * whatever happens to the guest, unless the operation is cancelled: then nothing comes any more.
  *
  * Back-pressure: a sink's events return TRUE to say "enough for now". The guest is then given no more credit, and stops, until
  * vial_operation_drained().
@@ -14,6 +14,7 @@
 #pragma once
 
 #include "auth/identity.h"
+#include "operations/origin.h"
 #include "operations/verbs.h"
 #include "service/sandbox.h"
 
@@ -21,16 +22,21 @@
 typedef struct {
 	VialApp *app;
 	const VialIdentity *principal;
-	/* Without a principal: the one sandbox that a preview's token gives access to (preview.h), for tunnels only. */
+	/* The one sandbox that a preview's token gives access to (tunnel.h), for tunnels only; the principal is who made the preview, or NULL. */
 	const char *granted_sandbox;
+	const VialOrigin *origin; /* NULL: not known */
 } VialCaller;
 
 /*
  * The one place where it is decided whether a caller may do something at all; verbs.c is the table. The sandbox is looked up here
- * and nowhere else: *out_sandbox (NULL for verbs that are about none) is borrowed. `n_new` is how many sandboxes it will make.
+ * and nowhere else: *out_sandbox (NULL for verbs that are about none) is borrowed. `n_new` is how many sandboxes it will make. A refusal is recorded.
  */
 gboolean vial_operation_admit(const VialCaller *caller, VialVerb verb, const char *sandbox_id, guint n_new, VialSandbox **out_sandbox,
                               GError **error);
+
+/* Whose things a caller may look at: its own project's, or with `wanted` that one, which only an operator may name if it is another. NULL with an
+ * error. */
+const char *vial_operation_project(const VialCaller *caller, VialVerb verb, const char *wanted, GError **error);
 
 /* An operation under way that talks with a guest. It is gone after `end`, and after cancel. The functions accept NULL, for what has ended. */
 typedef struct VialOperation VialOperation;

@@ -38,7 +38,8 @@ gboolean vial_op_process_list(const VialCaller *caller, const char *sandbox_id, 
 	VialSandbox *sandbox;
 
 	return vial_operation_admit(caller, VIAL_VERB_PROCESS_READ, sandbox_id, 0, &sandbox, error) &&
-	       vial_guest_ask(sandbox, json_pack("{s:s}", "op", "proc.list"), &processes_shape, done, data, error);
+	       vial_guest_ask(caller, VIAL_VERB_PROCESS_READ, sandbox, json_pack("{s:s}", "op", "proc.list"), NULL, &processes_shape, done, data,
+	                      error);
 }
 
 gboolean vial_op_port_list(const VialCaller *caller, const char *sandbox_id, VialDocumentDone done, gpointer data, GError **error)
@@ -46,7 +47,7 @@ gboolean vial_op_port_list(const VialCaller *caller, const char *sandbox_id, Via
 	VialSandbox *sandbox;
 
 	return vial_operation_admit(caller, VIAL_VERB_PORT_READ, sandbox_id, 0, &sandbox, error) &&
-	       vial_guest_ask(sandbox, json_pack("{s:s}", "op", "ports"), &ports_shape, done, data, error);
+	       vial_guest_ask(caller, VIAL_VERB_PORT_READ, sandbox, json_pack("{s:s}", "op", "ports"), NULL, &ports_shape, done, data, error);
 }
 
 gboolean vial_op_process_signal(const VialCaller *caller, const char *sandbox_id, gint64 pid, const char *signal, VialDocumentDone done,
@@ -54,10 +55,13 @@ gboolean vial_op_process_signal(const VialCaller *caller, const char *sandbox_id
 {
 	VialSandbox *sandbox;
 
-	return vial_operation_admit(caller, VIAL_VERB_PROCESS_CHANGE, sandbox_id, 0, &sandbox, error) &&
+	if (!signal)
+		signal = "TERM";
+	return vial_operation_admit(caller, VIAL_VERB_PROCESS_SIGNAL, sandbox_id, 0, &sandbox, error) &&
 	       vial_check_text("signal", signal, VIAL_SIGNAL_MAX_BYTES, error) &&
-	       vial_guest_ask(sandbox, json_pack("{s:s, s:I, s:s}", "op", "proc.signal", "pid", (json_int_t)pid, "signal", signal ? signal : "TERM"),
-	                      NULL, done, data, error);
+	       vial_guest_ask(caller, VIAL_VERB_PROCESS_SIGNAL, sandbox,
+	                      json_pack("{s:s, s:I, s:s}", "op", "proc.signal", "pid", (json_int_t)pid, "signal", signal),
+	                      json_pack("{s:I, s:s}", "pid", (json_int_t)pid, "signal", signal), NULL, done, data, error);
 }
 
 /* Input */
@@ -74,6 +78,11 @@ static void feed_free(gpointer data)
 
 	vial_input_clear(&feed->input);
 	g_free(feed);
+}
+
+static void on_recording(VialOperation *operation)
+{
+	vial_guest_tape_input(operation, TRUE);
 }
 
 static void on_opened(VialOperation *operation)
@@ -98,31 +107,32 @@ static void on_closed(VialOperation *operation, json_t *result, const GError *er
 {
 	Feed *feed = vial_guest_state(operation);
 	InputEnd end = { 0 };
-	g_autoptr(GError) problem = NULL, refusal = NULL;
+	g_autoptr(GError) problem = NULL, refusal = NULL, unrecorded = NULL;
 
 	if (!error && !vial_shape_read(&input_shape, result, &end, &problem)) {
 		vial_guest_distrust(operation, problem, &refusal);
 		error = refusal;
 	}
+	error = vial_guest_end(operation, "done", NULL, error, &unrecorded);
 	feed->sink->end(NULL, end.bytes, error, feed->data);
 }
 
 VialOperation *vial_op_process_input(const VialCaller *caller, const char *sandbox_id, gint64 pid, gboolean close, GBytes *bytes,
                                      const VialWriteSink *sink, gpointer data, GError **error)
 {
-	static const VialGuestEvents events = { .opened = on_opened, .writable = on_writable, .closed = on_closed };
+	static const VialGuestEvents events = { .recording = on_recording, .opened = on_opened, .writable = on_writable, .closed = on_closed };
 	VialSandbox *sandbox;
 	Feed *feed;
 
-	if (!vial_operation_admit(caller, VIAL_VERB_PROCESS_CHANGE, sandbox_id, 0, &sandbox, error))
+	if (!vial_operation_admit(caller, VIAL_VERB_PROCESS_INPUT, sandbox_id, 0, &sandbox, error))
 		return NULL;
 	feed = g_new0(Feed, 1);
 	feed->sink = sink;
 	feed->data = data;
 	feed->input.bytes = bytes ? g_bytes_ref(bytes) : NULL;
-	return vial_guest_start(VIAL_VERB_PROCESS_CHANGE, sandbox,
-	                        json_pack("{s:s, s:I, s:b}", "op", "proc.stdin", "pid", (json_int_t)pid, "close", close), NULL, &events, feed,
-	                        feed_free, error);
+	return vial_guest_start(caller, VIAL_VERB_PROCESS_INPUT, sandbox,
+	                        json_pack("{s:s, s:I, s:b}", "op", "proc.stdin", "pid", (json_int_t)pid, "close", close),
+	                        json_pack("{s:I}", "pid", (json_int_t)pid), &events, feed, feed_free, error);
 }
 
 /* Metrics */
@@ -177,7 +187,8 @@ gboolean vial_op_metrics(const VialCaller *caller, const char *sandbox_id, VialD
 		return FALSE;
 	measuring = g_new0(Measuring, 1);
 	*measuring = (Measuring){ vial_sandbox_ref(sandbox), done, data };
-	if (vial_guest_ask(sandbox, json_pack("{s:s}", "op", "metrics"), &metrics_shape, on_measured, measuring, error))
+	if (vial_guest_ask(caller, VIAL_VERB_METRICS, sandbox, json_pack("{s:s}", "op", "metrics"), NULL, &metrics_shape, on_measured, measuring,
+	                   error))
 		return TRUE;
 	vial_sandbox_unref(sandbox);
 	g_free(measuring);

@@ -6,6 +6,7 @@
 #include "operations/guest.h"
 #include "operations/input.h"
 #include "operations/limits.h"
+#include "operations/facts.h"
 #include "operations/run_private.h"
 #include "operations/validate.h"
 #include "util/ansi.h"
@@ -14,12 +15,15 @@
 
 #define TRACEBACK_MAX_BYTES (1024 * 1024)
 #define FILES_MAX 10000
+/* Of an error's name and value, in a record. */
+#define RECORD_TEXT_BYTES 2048
 
 typedef struct {
 	const VialRunSink *sink;
 	gpointer data;
 	GDestroyNotify free_data;
-	VialInput code; /* only when it does not fit into the OPEN */
+	VialInput code;     /* only when it does not fit into the OPEN */
+	gsize inline_bytes; /* of what does */
 	gboolean is_raw;
 	VialRunBudget budget;
 	guint64 output_bytes, results_bytes; /* so far */
@@ -51,7 +55,7 @@ VIAL_SHAPE(event_shape, { "event", VIAL_SHAPE_TOKEN, TRUE, 0, 32, NULL, G_STRUCT
 
 VIAL_SHAPE(file_shape, { "path", VIAL_SHAPE_TEXT, TRUE, 0, 3 * VIAL_PATH_MAX_BYTES, NULL, 0 },
            { "size", VIAL_SHAPE_INT, TRUE, 0, G_MAXINT64, NULL, 0 }, { "mime", VIAL_SHAPE_TOKEN, TRUE, 0, 128, NULL, 0 },
-           { "deleted", VIAL_SHAPE_BOOL, FALSE, 0, 0, NULL, 0 });
+           { "sha256", VIAL_SHAPE_TOKEN, FALSE, 0, 64, NULL, 0 }, { "deleted", VIAL_SHAPE_BOOL, FALSE, 0, 0, NULL, 0 });
 
 VIAL_SHAPE(end_shape, { "execution_count", VIAL_SHAPE_INT, TRUE, 0, G_MAXINT64, NULL, G_STRUCT_OFFSET(VialRunEnd, execution_count) },
            { "duration_ms", VIAL_SHAPE_INT, TRUE, 0, G_MAXINT64, NULL, G_STRUCT_OFFSET(VialRunEnd, duration_ms) },
@@ -80,6 +84,13 @@ static void run_free(gpointer data)
 }
 
 /* Into the guest */
+
+static void on_recording(VialOperation *operation)
+{
+	Run *run = vial_guest_state(operation);
+
+	vial_entry_count(vial_guest_entry(operation), run->inline_bytes, 0);
+}
 
 static void on_opening(VialOperation *operation, json_t *open)
 {
@@ -215,27 +226,39 @@ static gboolean on_event(VialOperation *operation, json_t *json)
 
 /* The end */
 
-/* What the record keeps: how it went, not what it showed. */
-static json_t *outcome(const Run *run, const VialRunEnd *end)
+/* What the record keeps: how it went and which files it touched, not what it showed. */
+static json_t *facts(const Run *run, const VialRunEnd *end)
 {
-	json_t *json = json_pack("{s:s, s:I, s:I, s:b, s:b, s:b, s:i}", "execution_id", end->execution_id, "execution_count",
-	                         (json_int_t)end->execution_count, "duration_ms", (json_int_t)end->duration_ms, "timed_out", end->timed_out,
-	                         "kernel_restarted", end->kernel_restarted, "truncated", end->truncated, "exit_code", (int)end->exit_code);
+	json_t *json = json_pack("{s:I, s:I, s:i}", "execution_count", (json_int_t)end->execution_count, "duration_ms", (json_int_t)end->duration_ms,
+	                         "exit_code", (int)end->exit_code);
 
-	if (run->error_name) {
-		json_object_set_new(json, "error_name", json_string(run->error_name));
-		json_object_set_new(json, "error_value", json_string(run->error_value));
-	}
-	if (end->cancelled)
-		json_object_set_new(json, "cancelled", json_true());
+	if (run->error_name)
+		vial_tape_text(json, "error", run->error_name, strlen(run->error_name), RECORD_TEXT_BYTES);
+	if (end->timed_out)
+		json_object_set_new(json, "timed_out", json_true());
+	if (end->kernel_restarted)
+		json_object_set_new(json, "kernel_restarted", json_true());
+	if (end->truncated)
+		json_object_set_new(json, "truncated", json_true());
 	return json;
+}
+
+static void tell_record(VialOperation *operation, const VialRunEnd *end)
+{
+	const Run *run = vial_guest_state(operation);
+	json_t *body = vial_entry_body(vial_guest_entry(operation));
+
+	if (run->error_value)
+		vial_tape_text(body, "error_value", run->error_value, strlen(run->error_value), RECORD_TEXT_BYTES);
+	vial_facts_files(body, end->files, end->files_truncated);
 }
 
 static void fail(VialOperation *operation, const GError *error)
 {
 	Run *run = vial_guest_state(operation);
+	g_autoptr(GError) unrecorded = NULL;
 
-	vial_guest_fail_call(operation, error);
+	error = vial_guest_end(operation, "failed", NULL, error, &unrecorded);
 	run->sink->end(NULL, error, run->data);
 }
 
@@ -256,8 +279,9 @@ static void on_closed(VialOperation *operation, json_t *result, const GError *er
 	}
 	files = end.files = end.files ? end.files : json_array();
 	flush_text(run);
-	vial_guest_end_call(operation, run->has_error ? "error" : "done", outcome(run, &end));
-	run->sink->end(&end, NULL, run->data);
+	tell_record(operation, &end);
+	error = vial_guest_end(operation, end.cancelled ? "cancelled" : run->has_error ? "error" : "done", facts(run, &end), NULL, &refusal);
+	run->sink->end(error ? NULL : &end, error, run->data);
 }
 
 /* Beginning */
@@ -332,16 +356,33 @@ static json_t *make_open(const VialRunRequest *request, json_t *code, const Vial
 	return open;
 }
 
+static json_t *make_record(const VialCaller *caller, const VialRunRequest *request, const json_t *code, const json_t *open)
+{
+	json_t *body = json_object();
+
+	vial_tape_text(body, "code", json_string_value(code), json_string_length(code), (gsize)caller->app->config->audit_code_max_kb * 1024);
+	vial_facts_copy(body, "language", json_object_get(open, "language"));
+	vial_facts_copy(body, "context", json_object_get(open, "id"));
+	vial_facts_copy(body, "argv", request->argv);
+	vial_facts_copy(body, "timeout_ms", json_object_get(open, "timeout_ms"));
+	vial_facts_env(body, request->env);
+	return body;
+}
+
 VialOperation *vial_run_start(const VialCaller *caller, const char *sandbox_id, const VialRunRequest *request, const VialRunBudget *budget,
                               const VialRunSink *sink, gpointer data, GDestroyNotify free_data, GError **error)
 {
-	static const VialGuestEvents events = {
-		.opening = on_opening, .opened = on_opened, .data = on_data, .event = on_event, .writable = on_writable, .closed = on_closed
-	};
+	static const VialGuestEvents events = { .recording = on_recording,
+		                                .opening = on_opening,
+		                                .opened = on_opened,
+		                                .data = on_data,
+		                                .event = on_event,
+		                                .writable = on_writable,
+		                                .closed = on_closed };
 	Run *run = g_new0(Run, 1);
 	g_autoptr(json_t) code = NULL;
 	VialSandbox *sandbox;
-	json_t *open, *detail;
+	json_t *open;
 
 	*run = (Run){ .sink = sink, .data = data, .free_data = free_data, .budget = *budget, .is_raw = request->raw_ansi };
 	if (!vial_operation_admit(caller, VIAL_VERB_RUN, sandbox_id, 0, &sandbox, error) || !check(request, error) ||
@@ -350,10 +391,11 @@ VialOperation *vial_run_start(const VialCaller *caller, const char *sandbox_id, 
 		return NULL;
 	}
 	open = make_open(request, code, budget);
-	detail = json_pack("{s:O, s:O*, s:O*}", "code", code, "language", json_object_get(open, "language"), "context", json_object_get(open, "id"));
 	if (json_object_get(open, "code_bytes"))
 		run->code.bytes = g_bytes_ref(request->code);
-	return vial_guest_start(VIAL_VERB_RUN, sandbox, open, detail, &events, run, run_free, error);
+	else
+		run->inline_bytes = json_string_length(code);
+	return vial_guest_start(caller, VIAL_VERB_RUN, sandbox, open, make_record(caller, request, code, open), &events, run, run_free, error);
 }
 
 VialOperation *vial_op_run(const VialCaller *caller, const char *sandbox_id, const VialRunRequest *request, const VialRunSink *sink, gpointer data,

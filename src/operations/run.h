@@ -49,7 +49,7 @@ typedef struct {
 	gint64 results_omitted;   /* by the agent or by us */
 	const char *results_file; /* where in the sandbox those are, or NULL */
 	gint64 results_lost;      /* of the omitted: not in that file, because the disk was full or we cut what the guest should have */
-	json_t *files;            /* a list of {path, size, mime, deleted?}: made, changed or removed by this run */
+	json_t *files;            /* a list of {path, size, mime, sha256?, deleted?}: made, changed or removed by this run */
 	gboolean files_truncated; /* there were more */
 } VialRunEnd;
 

@@ -3,24 +3,29 @@
 
 #include <string.h>
 
+#include "operations/entry.h"
 #include "operations/limits.h"
+#include "operations/facts.h"
 #include "operations/validate.h"
+#include "service/quota.h"
+#include "util/json.h"
 
 static const char *const on_idle_choices[] = { [VIAL_ON_IDLE_DELETE] = "delete", [VIAL_ON_IDLE_HIBERNATE] = "hibernate", NULL };
 
+/* Whoever waits for a change, and its record. */
 typedef struct {
+	VialEntry *entry;
 	VialOperationDone done;
 	VialSandboxDone sandbox_done;
 	VialSandbox *sandbox;
 	gpointer data;
 } Waiter;
 
-static Waiter *waiter_new(VialOperationDone done, gpointer data)
+static Waiter *waiter_new(VialEntry *entry, VialOperationDone done, gpointer data)
 {
 	Waiter *waiter = g_new0(Waiter, 1);
 
-	waiter->done = done;
-	waiter->data = data;
+	*waiter = (Waiter){ .entry = entry, .done = done, .data = data };
 	return waiter;
 }
 
@@ -44,6 +49,50 @@ static gboolean check_create(const VialCreateRequest *request, int *out_on_idle,
 	       vial_check_env(request->env, error);
 }
 
+/* Everything but the environment's values. */
+static json_t *create_record(const VialCreateRequest *request)
+{
+	json_t *body = json_pack("{s:s*, s:s*, s:s*, s:b}", "template", request->template_name, "from_snapshot", request->from_snapshot, "on_idle",
+	                         request->on_idle, "persistent", request->persistent);
+
+	if (request->cpu != (double)VIAL_UNSAID)
+		json_object_set_new(body, "cpu", json_real(request->cpu));
+	if (request->memory_mb != VIAL_UNSAID)
+		json_object_set_new(body, "memory_mb", json_integer(request->memory_mb));
+	if (request->ttl_seconds != VIAL_UNSAID)
+		json_object_set_new(body, "ttl_seconds", json_integer(request->ttl_seconds));
+	if (request->idle_seconds != VIAL_UNSAID)
+		json_object_set_new(body, "idle_seconds", json_integer(request->idle_seconds));
+	vial_facts_copy(body, "metadata", request->metadata);
+	vial_facts_copy(body, "network", request->network);
+	vial_facts_env(body, request->env);
+	return body;
+}
+
+/* A key for certain agents makes its sandboxes through them. */
+static gboolean may_make(const VialCaller *caller, GError **error)
+{
+	g_autoptr(GError) refusal = NULL;
+
+	if (vial_allow_has_agent(caller->principal->allow, NULL))
+		return TRUE;
+	refusal = g_error_new_literal(VIAL_ERROR, VIAL_ERROR_FORBIDDEN, "this key makes sandboxes only through certain agents (allow.agents)");
+	vial_entry_refuse(caller, VIAL_VERB_SANDBOX_CREATE, NULL, NULL, refusal);
+	g_propagate_error(error, g_steal_pointer(&refusal));
+	return FALSE;
+}
+
+static void on_created(VialSandbox *sandbox, const GError *error, gpointer data)
+{
+	g_autofree Waiter *waiter = data;
+	g_autoptr(GError) unrecorded = NULL;
+
+	if (sandbox)
+		vial_entry_set_sandbox(waiter->entry, sandbox);
+	error = vial_entry_settle(waiter->entry, error, &unrecorded);
+	waiter->sandbox_done(error ? NULL : sandbox, error, waiter->data);
+}
+
 gboolean vial_op_sandbox_create(const VialCaller *caller, const VialCreateRequest *request, VialSandboxDone done, gpointer data, GError **error)
 {
 	VialSandboxCreate create = {
@@ -60,9 +109,15 @@ gboolean vial_op_sandbox_create(const VialCaller *caller, const VialCreateReques
 		.network = request->network,
 	};
 
-	if (!vial_operation_admit(caller, VIAL_VERB_SANDBOX_CREATE, NULL, 1, NULL, error) || !check_create(request, &create.on_idle, error))
+	VialEntry *entry;
+	Waiter *waiter;
+
+	if (!vial_operation_admit(caller, VIAL_VERB_SANDBOX_CREATE, NULL, 1, NULL, error) || !check_create(request, &create.on_idle, error) ||
+	    !may_make(caller, error) || !(entry = vial_entry_begin(caller, VIAL_VERB_SANDBOX_CREATE, NULL, create_record(request), error)))
 		return FALSE;
-	vial_sandboxes_create(caller->app, caller->principal, &create, done, data);
+	waiter = waiter_new(entry, NULL, data);
+	waiter->sandbox_done = done;
+	vial_sandboxes_create(caller->app, caller->principal, &create, on_created, waiter);
 	return TRUE;
 }
 
@@ -84,6 +139,15 @@ static gboolean has_metadata(const VialSandbox *sandbox, json_t *wanted)
 		if (!json_equal(json_object_get(vial_sandbox_metadata(sandbox), name), value))
 			return FALSE;
 	return TRUE;
+}
+
+/* A key that is narrowed sees what it may touch. */
+static gboolean is_within(const VialCaller *caller, const VialSandbox *sandbox)
+{
+	const VialAllow *allow = caller->principal->allow;
+
+	return !allow || (vial_allow_has_agent(allow, vial_sandbox_agent(sandbox)) &&
+	                  vial_ceiling_template(caller->app, caller->principal, vial_sandbox_template(sandbox), NULL));
 }
 
 /* A page starts behind the sandbox named by the cursor; one that has gone since starts at the front again. */
@@ -111,7 +175,8 @@ GPtrArray *vial_op_sandbox_list(const VialCaller *caller, const VialSandboxFilte
 	for (guint i = find_start(all, filter->cursor); i < all->len; i++) {
 		VialSandbox *sandbox = all->pdata[i];
 
-		if ((filter->state && vial_sandbox_state(sandbox) != state) || !has_metadata(sandbox, filter->metadata))
+		if ((filter->state && vial_sandbox_state(sandbox) != state) || !has_metadata(sandbox, filter->metadata) ||
+		    !is_within(caller, sandbox))
 			continue;
 		if (page->len == filter->limit) {
 			*out_next = vial_sandbox_id(page->pdata[page->len - 1]);
@@ -127,9 +192,24 @@ GPtrArray *vial_op_sandbox_list(const VialCaller *caller, const VialSandboxFilte
 static void on_changed(const GError *error, gpointer data)
 {
 	g_autofree Waiter *waiter = data;
+	g_autoptr(GError) unrecorded = NULL;
 
+	error = vial_entry_settle(waiter->entry, error, &unrecorded);
 	waiter->sandbox_done(error ? NULL : waiter->sandbox, error, waiter->data);
 	vial_sandbox_unref(waiter->sandbox);
+}
+
+static json_t *lifecycle_record(const VialLifecycleRequest *request)
+{
+	json_t *body = json_pack("{s:s*}", "on_idle", request->on_idle);
+
+	if (request->ttl_seconds != VIAL_UNSAID)
+		json_object_set_new(body, "ttl_seconds", json_integer(request->ttl_seconds));
+	if (request->idle_seconds != VIAL_UNSAID)
+		json_object_set_new(body, "idle_seconds", json_integer(request->idle_seconds));
+	if (request->persistent >= 0)
+		json_object_set_new(body, "persistent", json_boolean(request->persistent));
+	return body;
 }
 
 gboolean vial_op_lifecycle_change(const VialCaller *caller, const char *sandbox_id, const VialLifecycleRequest *request, VialSandboxDone done,
@@ -140,17 +220,27 @@ gboolean vial_op_lifecycle_change(const VialCaller *caller, const char *sandbox_
 		.idle_seconds = or_default(request->idle_seconds),
 		.persistent = request->persistent,
 	};
+	GError *refusal = NULL;
 	VialSandbox *sandbox;
+	VialEntry *entry;
 	Waiter *waiter;
 
 	if (!vial_operation_admit(caller, VIAL_VERB_LIFECYCLE_CHANGE, sandbox_id, 0, &sandbox, error) ||
 	    !vial_check_int("ttl_seconds", request->ttl_seconds, 0, VIAL_LIFETIME_MAX_SECONDS, error) ||
 	    !vial_check_int("idle_seconds", request->idle_seconds, 0, VIAL_LIFETIME_MAX_SECONDS, error) ||
-	    !vial_check_choice("on_idle", request->on_idle, on_idle_choices, &lifecycle.on_idle, error) ||
-	    !vial_sandbox_set_lifecycle(sandbox, &lifecycle, error))
+	    !vial_check_choice("on_idle", request->on_idle, on_idle_choices, &lifecycle.on_idle, error))
 		return FALSE;
-	waiter = g_new0(Waiter, 1);
-	*waiter = (Waiter){ .sandbox_done = done, .sandbox = vial_sandbox_ref(sandbox), .data = data };
+	entry = vial_entry_begin(caller, VIAL_VERB_LIFECYCLE_CHANGE, sandbox, lifecycle_record(request), error);
+	if (!entry)
+		return FALSE;
+	if (!vial_sandbox_set_lifecycle(sandbox, caller->principal, &lifecycle, &refusal)) {
+		vial_entry_settle(entry, refusal, NULL);
+		g_propagate_error(error, refusal);
+		return FALSE;
+	}
+	waiter = waiter_new(entry, NULL, data);
+	waiter->sandbox_done = done;
+	waiter->sandbox = vial_sandbox_ref(sandbox);
 	vial_sandbox_store_then(sandbox, on_changed, waiter);
 	return TRUE;
 }
@@ -160,17 +250,21 @@ gboolean vial_op_lifecycle_change(const VialCaller *caller, const char *sandbox_
 static void on_done(VialSandbox *sandbox, const GError *error, gpointer data)
 {
 	g_autofree Waiter *waiter = data;
+	g_autoptr(GError) unrecorded = NULL;
 
+	error = vial_entry_settle(waiter->entry, error, &unrecorded);
 	waiter->done(error, waiter->data);
 }
 
 gboolean vial_op_sandbox_delete(const VialCaller *caller, const char *sandbox_id, VialOperationDone done, gpointer data, GError **error)
 {
 	VialSandbox *sandbox;
+	VialEntry *entry;
 
-	if (!vial_operation_admit(caller, VIAL_VERB_SANDBOX_DELETE, sandbox_id, 0, &sandbox, error))
+	if (!vial_operation_admit(caller, VIAL_VERB_SANDBOX_DELETE, sandbox_id, 0, &sandbox, error) ||
+	    !(entry = vial_entry_begin(caller, VIAL_VERB_SANDBOX_DELETE, sandbox, NULL, error)))
 		return FALSE;
-	vial_sandbox_delete(sandbox, on_done, waiter_new(done, data));
+	vial_sandbox_delete(sandbox, on_done, waiter_new(entry, done, data));
 	return TRUE;
 }
 
@@ -185,21 +279,24 @@ static void on_awake(VialSandbox *sandbox, const GError *error, gpointer data)
 gboolean vial_op_power(const VialCaller *caller, VialVerb verb, const char *sandbox_id, VialOperationDone done, gpointer data, GError **error)
 {
 	VialSandbox *sandbox;
+	VialEntry *entry;
+	Waiter *waiter;
 
-	if (!vial_operation_admit(caller, verb, sandbox_id, 0, &sandbox, error))
+	if (!vial_operation_admit(caller, verb, sandbox_id, 0, &sandbox, error) || !(entry = vial_entry_begin(caller, verb, sandbox, NULL, error)))
 		return FALSE;
+	waiter = waiter_new(entry, done, data);
 	switch (verb) {
 	case VIAL_VERB_PAUSE:
-		vial_sandbox_pause(sandbox, on_done, waiter_new(done, data));
+		vial_sandbox_pause(sandbox, on_done, waiter);
 		return TRUE;
 	case VIAL_VERB_RESUME:
-		vial_sandbox_resume(sandbox, on_done, waiter_new(done, data));
+		vial_sandbox_resume(sandbox, on_done, waiter);
 		return TRUE;
 	case VIAL_VERB_HIBERNATE:
-		vial_sandbox_hibernate(sandbox, on_done, waiter_new(done, data));
+		vial_sandbox_hibernate(sandbox, on_done, waiter);
 		return TRUE;
 	default:
-		vial_sandbox_acquire(sandbox, on_awake, waiter_new(done, data));
+		vial_sandbox_acquire(sandbox, on_awake, waiter);
 		return TRUE;
 	}
 }

@@ -1,15 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "operations/snapshots.h"
 
+#include "operations/entry.h"
 #include "operations/limits.h"
 #include "operations/validate.h"
 
 /* What holds its sandbox while something slow happens to it. */
 typedef struct {
-	VialApp *app;
+	VialEntry *entry;
+	VialIdentity *principal;
 	VialSandbox *sandbox; /* NULL until acquired */
 	char *name;
 	guint count;
+	VialPromise *promise; /* of room for that many */
 	json_t *metadata;
 	VialSnapshotDone taken;
 	VialForkDone forked;
@@ -20,7 +23,8 @@ static void job_free(Job *job)
 {
 	if (job->sandbox)
 		vial_sandbox_release(job->sandbox);
-	job->app->promised_sandboxes -= job->count;
+	vial_promise_free(job->promise);
+	vial_identity_unref(job->principal);
 	json_decref(job->metadata);
 	g_free(job->name);
 	g_free(job);
@@ -31,8 +35,14 @@ static void job_free(Job *job)
 static void on_taken(VialSnapshot *snapshot, const GError *error, gpointer data)
 {
 	Job *job = data;
+	g_autoptr(GError) unrecorded = NULL;
 
-	job->taken(snapshot, error, job->data);
+	if (snapshot) {
+		vial_entry_set(job->entry, "snapshot", json_string(snapshot->id));
+		json_object_set_new(vial_entry_body(job->entry), "size_bytes", json_integer(snapshot->size_bytes));
+	}
+	error = vial_entry_settle(job->entry, error, &unrecorded);
+	job->taken(error ? NULL : snapshot, error, job->data);
 	job_free(job);
 }
 
@@ -44,20 +54,23 @@ static void on_snapshot_acquired(VialSandbox *sandbox, const GError *error, gpoi
 	if (error)
 		on_taken(NULL, error, job);
 	else
-		vial_snapshot_take(sandbox, job->name, on_taken, job);
+		vial_snapshot_take(sandbox, job->principal, job->name, on_taken, job);
 }
 
 gboolean vial_op_snapshot_take(const VialCaller *caller, const char *sandbox_id, const char *name, VialSnapshotDone done, gpointer data,
                                GError **error)
 {
 	VialSandbox *sandbox;
+	VialEntry *entry;
 	Job *job;
 
 	if (!vial_operation_admit(caller, VIAL_VERB_SNAPSHOT_TAKE, sandbox_id, 0, &sandbox, error) ||
-	    !vial_check_text("name", name, VIAL_NAME_MAX_BYTES, error))
+	    !vial_check_text("name", name, VIAL_NAME_MAX_BYTES, error) ||
+	    !(entry = vial_entry_begin(caller, VIAL_VERB_SNAPSHOT_TAKE, sandbox, json_pack("{s:s*}", "name", name), error)))
 		return FALSE;
 	job = g_new0(Job, 1);
-	*job = (Job){ .app = caller->app, .name = g_strdup(name), .taken = done, .data = data };
+	*job = (Job){ .entry = entry, .name = g_strdup(name), .taken = done, .data = data };
+	job->principal = vial_identity_ref((VialIdentity *)caller->principal);
 	vial_sandbox_acquire(sandbox, on_snapshot_acquired, job);
 	return TRUE;
 }
@@ -82,14 +95,35 @@ VialSnapshot *vial_op_snapshot_get(const VialCaller *caller, const char *id_or_n
 	return vial_snapshots_find(caller->app, caller->principal, id_or_name, error);
 }
 
+typedef struct {
+	VialEntry *entry;
+	VialOperationDone done;
+	gpointer data;
+} Deletion;
+
+static void on_deleted(const GError *error, gpointer data)
+{
+	g_autofree Deletion *deletion = data;
+	g_autoptr(GError) unrecorded = NULL;
+
+	error = vial_entry_settle(deletion->entry, error, &unrecorded);
+	deletion->done(error, deletion->data);
+}
+
 gboolean vial_op_snapshot_delete(const VialCaller *caller, const char *id_or_name, VialOperationDone done, gpointer data, GError **error)
 {
 	VialSnapshot *snapshot;
+	Deletion *deletion;
+	VialEntry *entry;
 
 	if (!vial_operation_admit(caller, VIAL_VERB_SNAPSHOT_DELETE, NULL, 0, NULL, error) ||
-	    !(snapshot = vial_snapshots_find(caller->app, caller->principal, id_or_name, error)))
+	    !(snapshot = vial_snapshots_find(caller->app, caller->principal, id_or_name, error)) ||
+	    !(entry = vial_entry_begin(caller, VIAL_VERB_SNAPSHOT_DELETE, NULL, json_pack("{s:s*}", "name", snapshot->name), error)))
 		return FALSE;
-	vial_snapshot_delete(caller->app, snapshot, done, data);
+	vial_entry_set(entry, "snapshot", json_string(snapshot->id));
+	deletion = g_new0(Deletion, 1);
+	*deletion = (Deletion){ entry, done, data };
+	vial_snapshot_delete(caller->app, snapshot, on_deleted, deletion);
 	return TRUE;
 }
 
@@ -98,7 +132,14 @@ gboolean vial_op_snapshot_delete(const VialCaller *caller, const char *id_or_nam
 static void on_forked(const char *tree_id, GPtrArray *children, GPtrArray *errors, const GError *error, gpointer data)
 {
 	Job *job = data;
+	g_autoptr(GError) unrecorded = NULL;
+	json_t *ids = json_array();
 
+	for (guint i = 0; !error && i < children->len; i++)
+		if (children->pdata[i])
+			json_array_append_new(ids, json_string(vial_sandbox_id(children->pdata[i])));
+	json_object_set_new(vial_entry_body(job->entry), "children", ids);
+	error = vial_entry_settle(job->entry, error, &unrecorded);
 	job->forked(tree_id, children, errors, error, job->data);
 	job_free(job);
 }
@@ -111,35 +152,80 @@ static void on_fork_acquired(VialSandbox *sandbox, const GError *error, gpointer
 	if (error)
 		on_forked(NULL, NULL, NULL, error, job);
 	else
-		vial_fork(sandbox, job->count, job->metadata, on_forked, job);
+		vial_fork(sandbox, job->count, job->metadata, job->principal->id, job->promise, on_forked, job);
+}
+
+/* Children are as their parent: may this caller have such, and is there room for so many? */
+static VialPromise *promise_room(const VialCaller *caller, VialSandbox *sandbox, guint count, GError **error)
+{
+	const char *mode = json_string_value(json_object_get(vial_sandbox_network(sandbox), "mode"));
+	g_autoptr(GError) refusal = NULL;
+	VialPromise *promise = NULL;
+
+	if (vial_ceiling_network(caller->app, caller->principal, mode, &refusal))
+		promise = vial_quota_promise(sandbox, caller->principal, count, &refusal);
+	if (promise)
+		return promise;
+	vial_entry_refuse(caller, VIAL_VERB_FORK, sandbox, NULL, refusal);
+	g_propagate_error(error, g_steal_pointer(&refusal));
+	return NULL;
 }
 
 gboolean vial_op_fork(const VialCaller *caller, const char *sandbox_id, const VialForkRequest *request, VialForkDone done, gpointer data,
                       GError **error)
 {
+	VialPromise *promise;
 	VialSandbox *sandbox;
+	VialEntry *entry;
 	Job *job;
 
 	if (!vial_check_required_int("count", request->count, 1, VIAL_MAX_FORKS, error) ||
 	    !vial_operation_admit(caller, VIAL_VERB_FORK, sandbox_id, (guint)request->count, &sandbox, error) ||
-	    !vial_check_metadata(request->metadata, error))
+	    !vial_check_metadata(request->metadata, error) || !(promise = promise_room(caller, sandbox, (guint)request->count, error)))
 		return FALSE;
+	entry = vial_entry_begin(caller, VIAL_VERB_FORK, sandbox, json_pack("{s:I}", "count", (json_int_t)request->count), error);
+	if (!entry) {
+		vial_promise_free(promise);
+		return FALSE;
+	}
 	job = g_new0(Job, 1);
-	*job = (Job){ .app = caller->app, .count = (guint)request->count, .forked = done, .data = data };
+	*job = (Job){ .entry = entry, .count = (guint)request->count, .promise = promise, .forked = done, .data = data };
+	job->principal = vial_identity_ref((VialIdentity *)caller->principal);
 	job->metadata = request->metadata ? json_incref(request->metadata) : NULL;
-	caller->app->promised_sandboxes += job->count;
 	vial_sandbox_acquire(sandbox, on_fork_acquired, job);
 	return TRUE;
+}
+
+/* Promotion */
+
+typedef struct {
+	VialEntry *entry;
+	VialPromoteDone done;
+	gpointer data;
+} Promotion;
+
+static void on_promoted(json_t *answer, gpointer data)
+{
+	g_autofree Promotion *promotion = data;
+
+	json_object_set(vial_entry_body(promotion->entry), "deleted", json_object_get(answer, "deleted"));
+	vial_entry_settle(promotion->entry, NULL, NULL);
+	promotion->done(answer, promotion->data);
 }
 
 gboolean vial_op_promote(const VialCaller *caller, const char *sandbox_id, const char *tree_id, gboolean cleanup_siblings, VialPromoteDone done,
                          gpointer data, GError **error)
 {
+	Promotion *promotion;
 	VialSandbox *sandbox;
+	VialEntry *entry;
 
 	if (!vial_operation_admit(caller, VIAL_VERB_PROMOTE, sandbox_id, 0, &sandbox, error) ||
-	    !vial_check_text("tree_id", tree_id, VIAL_TREE_ID_MAX_BYTES, error))
+	    !vial_check_text("tree_id", tree_id, VIAL_TREE_ID_MAX_BYTES, error) ||
+	    !(entry = vial_entry_begin(caller, VIAL_VERB_PROMOTE, sandbox, json_pack("{s:s*}", "tree_id", tree_id), error)))
 		return FALSE;
-	vial_promote(sandbox, tree_id, cleanup_siblings, done, data);
+	promotion = g_new0(Promotion, 1);
+	*promotion = (Promotion){ entry, done, data };
+	vial_promote(sandbox, tree_id, cleanup_siblings, on_promoted, promotion);
 	return TRUE;
 }

@@ -49,7 +49,9 @@ static gboolean on_file_data(VialOperation *operation, unsigned channel, GBytes 
 static void on_read(VialOperation *operation, json_t *result, const GError *error)
 {
 	Reading *reading = vial_guest_state(operation);
+	g_autoptr(GError) unrecorded = NULL;
 
+	error = vial_guest_end(operation, "done", NULL, error, &unrecorded);
 	if (!error)
 		open_once(reading, -1);
 	reading->sink->end(error, reading->data);
@@ -58,7 +60,7 @@ static void on_read(VialOperation *operation, json_t *result, const GError *erro
 VialOperation *vial_op_file_read(const VialCaller *caller, const char *sandbox_id, const VialFileRequest *request, const VialReadSink *sink,
                                  gpointer data, GError **error)
 {
-	static const VialGuestEvents events = { .event = on_entry, .data = on_file_data, .closed = on_read };
+	static const VialGuestEvents events = { .recording = vial_guest_tape_output, .event = on_entry, .data = on_file_data, .closed = on_read };
 	VialSandbox *sandbox;
 	json_t *question = vial_file_question(caller, VIAL_VERB_FILE_READ, sandbox_id, "fs.read", request, &sandbox, error);
 	Reading *reading;
@@ -67,7 +69,7 @@ VialOperation *vial_op_file_read(const VialCaller *caller, const char *sandbox_i
 		return NULL;
 	reading = g_new0(Reading, 1);
 	*reading = (Reading){ .sink = sink, .data = data };
-	return vial_guest_start(VIAL_VERB_FILE_READ, sandbox, question, NULL, &events, reading, g_free, error);
+	return vial_guest_start(caller, VIAL_VERB_FILE_READ, sandbox, question, vial_file_record(request), &events, reading, g_free, error);
 }
 
 /* Writing */
@@ -84,6 +86,11 @@ typedef struct {
 
 VIAL_SHAPE(written_shape, { "path", VIAL_SHAPE_TEXT, TRUE, 0, 3 * VIAL_PATH_MAX_BYTES, NULL, G_STRUCT_OFFSET(Written, path) },
            { "bytes", VIAL_SHAPE_INT, TRUE, 0, G_MAXINT64, NULL, G_STRUCT_OFFSET(Written, bytes) });
+
+static void on_recording(VialOperation *operation)
+{
+	vial_guest_tape_input(operation, FALSE);
+}
 
 static void on_write_opened(VialOperation *operation)
 {
@@ -102,20 +109,23 @@ static void on_writable(VialOperation *operation)
 static void on_written(VialOperation *operation, json_t *result, const GError *error)
 {
 	Writing *writing = vial_guest_state(operation);
-	g_autoptr(GError) problem = NULL, refusal = NULL;
+	g_autoptr(GError) problem = NULL, refusal = NULL, unrecorded = NULL;
 	Written written = { NULL, 0 };
 
 	if (!error && !vial_shape_read(&written_shape, result, &written, &problem)) {
 		vial_guest_distrust(operation, problem, &refusal);
 		error = refusal;
 	}
+	if (!error)
+		json_object_set_new(vial_entry_body(vial_guest_entry(operation)), "path", json_string(written.path));
+	error = vial_guest_end(operation, "done", NULL, error, &unrecorded);
 	writing->sink->end(written.path, written.bytes, error, writing->data);
 }
 
 VialOperation *vial_op_file_write(const VialCaller *caller, const char *sandbox_id, const VialFileRequest *request, const VialWriteSink *sink,
                                   gpointer data, GError **error)
 {
-	static const VialGuestEvents events = { .opened = on_write_opened, .writable = on_writable, .closed = on_written };
+	static const VialGuestEvents events = { .recording = on_recording, .opened = on_write_opened, .writable = on_writable, .closed = on_written };
 	VialSandbox *sandbox;
 	g_autoptr(json_t) question = vial_file_question(caller, VIAL_VERB_FILE_WRITE, sandbox_id, "fs.write", request, &sandbox, error);
 	Writing *writing;
@@ -126,5 +136,6 @@ VialOperation *vial_op_file_write(const VialCaller *caller, const char *sandbox_
 		json_object_set_new(question, "mode", json_string(request->mode));
 	writing = g_new0(Writing, 1);
 	*writing = (Writing){ .sink = sink, .data = data };
-	return vial_guest_start(VIAL_VERB_FILE_WRITE, sandbox, g_steal_pointer(&question), NULL, &events, writing, g_free, error);
+	return vial_guest_start(caller, VIAL_VERB_FILE_WRITE, sandbox, g_steal_pointer(&question), vial_file_record(request), &events, writing,
+	                        g_free, error);
 }

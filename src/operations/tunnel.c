@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "operations/entry.h"
 #include "operations/guest.h"
 #include "operations/limits.h"
 #include "operations/validate.h"
@@ -10,7 +11,8 @@
 #include "util/time.h"
 
 #define PURPOSE "preview"
-#define MAX_TOKEN_BYTES 128
+#define MAX_TOKEN_BYTES 160
+#define NOBODY "-"
 
 typedef struct {
 	const VialTunnelSink *sink;
@@ -73,7 +75,9 @@ static void on_writable(VialOperation *operation)
 static void on_closed(VialOperation *operation, json_t *result, const GError *error)
 {
 	Tunnel *tunnel = vial_guest_state(operation);
+	g_autoptr(GError) unrecorded = NULL;
 
+	error = vial_guest_end(operation, "done", NULL, error, &unrecorded);
 	tunnel->sink->end(error, tunnel->data);
 }
 
@@ -91,32 +95,37 @@ VialOperation *vial_op_tunnel(const VialCaller *caller, const char *sandbox_id, 
 		return NULL;
 	tunnel = g_new0(Tunnel, 1);
 	*tunnel = (Tunnel){ .sink = sink, .data = data };
-	return vial_guest_start(VIAL_VERB_TUNNEL, sandbox, json_pack("{s:s, s:I}", "op", "tcp", "port", (json_int_t)port), NULL, &events, tunnel,
-	                        g_free, error);
+	return vial_guest_start(caller, VIAL_VERB_TUNNEL, sandbox, json_pack("{s:s, s:I}", "op", "tcp", "port", (json_int_t)port),
+	                        json_pack("{s:I}", "port", (json_int_t)port), &events, tunnel, g_free, error);
 }
 
-/* Tokens: "<expiry in seconds>.<signature>"; sandbox and port are signed but need not be said. */
+/*
+ * Tokens: "<expiry in seconds>.<key>.<signature>"; sandbox and port are signed but need not be said. The key is who made the preview: what a key
+ * opened ends with the key. A person's is "-".
+ */
 
-static char *signed_text(const char *sandbox_id, unsigned port, gint64 expires_s)
+static char *signed_text(const char *sandbox_id, unsigned port, gint64 expires_s, const char *key_id)
 {
-	return g_strdup_printf("%s %u %" G_GINT64_FORMAT, sandbox_id, port, expires_s);
+	return g_strdup_printf("%s %u %" G_GINT64_FORMAT " %s", sandbox_id, port, expires_s, key_id);
 }
 
-static char *make_token(const VialSigning *signing, const char *sandbox_id, unsigned port, gint64 expires_s)
+static char *make_token(const VialSigning *signing, const char *sandbox_id, unsigned port, gint64 expires_s, const char *key_id)
 {
-	g_autofree char *text = signed_text(sandbox_id, port, expires_s);
+	g_autofree char *text = signed_text(sandbox_id, port, expires_s, key_id);
 	g_autofree char *hex = NULL;
 	guint8 signature[VIAL_SHA256_BYTES];
 
 	vial_signing_sign(signing, PURPOSE, text, signature);
 	hex = vial_hex_encode(signature, sizeof(signature));
-	return g_strdup_printf("%" G_GINT64_FORMAT ".%s", expires_s, hex);
+	return g_strdup_printf("%" G_GINT64_FORMAT ".%s.%s", expires_s, key_id, hex);
 }
 
 char *vial_op_preview_create(const VialCaller *caller, const char *sandbox_id, gint64 port, gint64 ttl_seconds, gint64 *out_expires_at_ms,
                              GError **error)
 {
+	const VialIdentity *principal = caller->principal;
 	VialSandbox *sandbox;
+	VialEntry *entry;
 	gint64 expires_s;
 
 	if (!vial_operation_admit(caller, VIAL_VERB_PREVIEW_CREATE, sandbox_id, 0, &sandbox, error) ||
@@ -125,28 +134,32 @@ char *vial_op_preview_create(const VialCaller *caller, const char *sandbox_id, g
 		return NULL;
 	if (ttl_seconds == VIAL_UNSAID)
 		ttl_seconds = VIAL_PREVIEW_DEFAULT_TTL_SECONDS;
+	entry = vial_entry_begin(caller, VIAL_VERB_PREVIEW_CREATE, sandbox,
+	                         json_pack("{s:I, s:I}", "port", (json_int_t)port, "ttl_seconds", (json_int_t)ttl_seconds), error);
+	if (!entry || vial_entry_settle(entry, NULL, error))
+		return NULL;
 	/* Whole seconds, which is all that a token says. */
 	expires_s = vial_time_now_ms() / 1000 + ttl_seconds;
 	*out_expires_at_ms = expires_s * 1000;
-	return make_token(vial_keys_signing(caller->app->keys), vial_sandbox_id(sandbox), (unsigned)port, expires_s);
+	return make_token(vial_keys_signing(caller->app->keys), vial_sandbox_id(sandbox), (unsigned)port, expires_s,
+	                  principal->kind == VIAL_PRINCIPAL_KEY ? principal->id : NOBODY);
 }
 
-gboolean vial_op_preview_check(VialApp *app, const char *token, const char *sandbox_id, unsigned port, gint64 *out_expires_at_ms)
+gboolean vial_op_preview_check(VialApp *app, const char *token, const char *sandbox_id, unsigned port, VialPreviewGrant *out)
 {
-	const char *dot = strchr(token, '.');
-	g_autofree char *number = NULL;
+	g_auto(GStrv) parts = strlen(token) <= MAX_TOKEN_BYTES ? g_strsplit(token, ".", 4) : NULL;
 	g_autofree char *text = NULL;
+	const VialKey *key;
 	guint64 expires_s;
 
-	if (!dot || strlen(token) > MAX_TOKEN_BYTES)
+	if (!parts || g_strv_length(parts) != 3 || !g_ascii_string_to_unsigned(parts[0], 10, 1, G_MAXINT64 / 1000, &expires_s, NULL))
 		return FALSE;
-	number = g_strndup(token, (gsize)(dot - token));
-	if (!g_ascii_string_to_unsigned(number, 10, 1, G_MAXINT64 / 1000, &expires_s, NULL))
+	text = signed_text(sandbox_id, port, (gint64)expires_s, parts[1]);
+	if (!vial_signing_check(vial_keys_signing(app->keys), PURPOSE, text, parts[2]) || vial_time_now_ms() >= (gint64)expires_s * 1000)
 		return FALSE;
-	text = signed_text(sandbox_id, port, (gint64)expires_s);
-	if (!vial_signing_check(vial_keys_signing(app->keys), PURPOSE, text, dot + 1) || vial_time_now_ms() >= (gint64)expires_s * 1000)
+	key = vial_keys_find(app->keys, parts[1]);
+	if (strcmp(parts[1], NOBODY) != 0 && (!key || vial_key_identity(key)->has_ended))
 		return FALSE;
-	if (out_expires_at_ms)
-		*out_expires_at_ms = (gint64)expires_s * 1000;
+	*out = (VialPreviewGrant){ .expires_at_ms = (gint64)expires_s * 1000, .principal = key ? vial_key_identity(key) : NULL };
 	return TRUE;
 }

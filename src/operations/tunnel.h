@@ -25,5 +25,9 @@ VialOperation *vial_op_tunnel(const VialCaller *caller, const char *sandbox_id, 
 /* A token for the sandbox's port; free it. */
 char *vial_op_preview_create(const VialCaller *caller, const char *sandbox_id, gint64 port, gint64 ttl_seconds, gint64 *out_expires_at_ms,
                              GError **error);
-/* Whether the token is good for it now; a caller with `granted_sandbox` then may tunnel. *out_expires_at_ms may be NULL. */
-gboolean vial_op_preview_check(VialApp *app, const char *token, const char *sandbox_id, unsigned port, gint64 *out_expires_at_ms);
+typedef struct {
+	gint64 expires_at_ms;
+	const VialIdentity *principal; /* the key that made it, borrowed; NULL: a person did */
+} VialPreviewGrant;
+/* Whether the token is good for it now, and the key behind it still is; a caller with `granted_sandbox` and that principal then may tunnel. */
+gboolean vial_op_preview_check(VialApp *app, const char *token, const char *sandbox_id, unsigned port, VialPreviewGrant *out);

@@ -37,6 +37,7 @@ static void on_closed(VialOperation *operation, json_t *result, const GError *er
 	Watching *watching = vial_guest_state(operation);
 	g_autoptr(GError) ended = error ? NULL : g_error_new_literal(VIAL_ERROR, VIAL_ERROR_UNAVAILABLE, "the watch ended");
 
+	vial_guest_end(operation, "done", NULL, error, NULL);
 	watching->sink->end(error ? error : ended, watching->data);
 }
 
@@ -45,7 +46,7 @@ VialOperation *vial_op_file_watch(const VialCaller *caller, const char *sandbox_
 {
 	static const VialGuestEvents events = { .opened = on_opened, .event = on_event, .closed = on_closed };
 	VialSandbox *sandbox;
-	json_t *question = vial_file_question(caller, VIAL_VERB_FILE_READ, sandbox_id, "fs.watch", request, &sandbox, error);
+	json_t *question = vial_file_question(caller, VIAL_VERB_FILE_LIST, sandbox_id, "fs.watch", request, &sandbox, error);
 	Watching *watching;
 
 	if (!question)
@@ -53,5 +54,5 @@ VialOperation *vial_op_file_watch(const VialCaller *caller, const char *sandbox_
 	json_object_set_new(question, "recursive", json_boolean(request->recursive));
 	watching = g_new0(Watching, 1);
 	*watching = (Watching){ .sink = sink, .data = data };
-	return vial_guest_start(VIAL_VERB_FILE_READ, sandbox, question, NULL, &events, watching, g_free, error);
+	return vial_guest_start(caller, VIAL_VERB_FILE_LIST, sandbox, question, NULL, &events, watching, g_free, error);
 }

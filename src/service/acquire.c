@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Using a sandbox: holders keep it from idling and from being hibernated. Whoever comes while it cannot be used waits for his turn, and the first
  * who finds it hibernated wakes it for all. */
+#include "service/quota.h"
 #include "service/sandbox_private.h"
 #include "util/time.h"
 
@@ -30,10 +31,15 @@ static void on_woken(const GError *error, gpointer data)
 
 static void acquisition_begin(VialTransition *transition)
 {
-	if (transition->sandbox->state == VIAL_STATE_HIBERNATED)
-		vial_wake(transition->sandbox, on_woken, transition);
-	else
+	VialSandbox *sandbox = transition->sandbox;
+	g_autoptr(GError) error = NULL;
+
+	if (sandbox->state != VIAL_STATE_HIBERNATED)
 		vial_transition_end(transition, NULL);
+	else if (vial_quota_admit_wake(sandbox, &error))
+		vial_wake(sandbox, on_woken, transition);
+	else
+		vial_transition_end(transition, error);
 }
 
 static void acquisition_settle(VialTransition *transition, const GError *error)

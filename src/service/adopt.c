@@ -10,6 +10,7 @@
 
 #include "service/boot.h"
 #include "service/freeze.h"
+#include "service/meter.h"
 #include "service/sandbox_private.h"
 #include "service/slots.h"
 #include "util/id.h"
@@ -54,12 +55,15 @@ static void on_lost_swept(const char *reason, gpointer data)
 	VialSandbox *sandbox = candidate->sandbox;
 
 	if (candidate->may_sleep && has_image(sandbox)) {
+		vial_meter_lost(sandbox);
 		sandbox->state = VIAL_STATE_HIBERNATED;
 		vial_sandbox_store(sandbox);
 		candidate_settled(candidate->adoption);
 		return;
 	}
+	vial_meter_lost(sandbox);
 	vial_sandbox_set_state(sandbox, VIAL_STATE_FAILED, sandbox->reason ? sandbox->reason : reason);
+	vial_sandbox_record(sandbox, "sandbox.fail", sandbox->reason);
 	vial_sandbox_store(sandbox);
 	candidate->adoption->reaped++;
 	candidate_settled(candidate->adoption);
@@ -103,10 +107,12 @@ static void on_adopted(VialInstance *instance, GError *error, gpointer data)
 	}
 	if (state && strcmp(state, "running") == 0) {
 		vial_sandbox_set_running(sandbox, instance);
+		vial_meter_adopted(sandbox);
 		return vial_thaw(sandbox, on_thawed, candidate);
 	}
 	if (state && strcmp(state, "paused") == 0) {
 		vial_sandbox_set_running(sandbox, instance);
+		vial_meter_adopted(sandbox);
 		vial_sandbox_set_state(sandbox, VIAL_STATE_PAUSED, NULL);
 		return on_thawed(NULL, candidate);
 	}

@@ -15,7 +15,13 @@ typedef struct VialSnapshots VialSnapshots;
 typedef struct VialManifests VialManifests;
 typedef struct VialPool VialPool;
 typedef struct VialSlots VialSlots;
-typedef struct VialCallLog VialCallLog;
+typedef struct VialProjects VialProjects;
+typedef struct VialQuotaBook VialQuotaBook;
+typedef struct VialMeter VialMeter;
+typedef struct VialAudit VialAudit;
+typedef struct VialOtlp VialOtlp;
+typedef struct VialStrangers VialStrangers;
+typedef struct VialOidc VialOidc;
 
 typedef struct VialApp {
 	const VialConfig *config;
@@ -28,10 +34,15 @@ typedef struct VialApp {
 	VialManifests *manifests;
 	VialPool *pool;
 	VialSlots *slots;
-	VialCallLog *call_log;
+	VialAudit *audit;
+	VialProjects *projects;
+	VialQuotaBook *quota_book;
+	VialMeter *meter;
+	VialStrangers *strangers;
+	VialOidc *oidc;             /* NULL: only keys */
+	VialOtlp *otlp;             /* NULL: no spans are exported */
 	const char *engine_reason;  /* why `auto` chose it */
 	const char *engine_warning; /* the engine's; NULL, or what an operator should know of it */
 	gint64 started_ms;
 	gboolean is_draining;
-	guint promised_sandboxes; /* to forks under way; see operations/operation.c */
 } VialApp;

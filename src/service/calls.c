@@ -3,15 +3,12 @@
 
 #include <string.h>
 
-#include "util/id.h"
-#include "util/json.h"
 #include "util/time.h"
 
 /* Of a command or code in the journal; the whole is in the record. */
 #define MAX_SHOWN_BYTES 160
 
 struct VialCall {
-	VialStore *store;
 	char *id;
 	const char *kind;
 	gint64 started_at;
@@ -61,26 +58,15 @@ static void tell_end(VialCall *call, const char *status, const json_t *outcome)
 	vial_journal_unref(journal);
 }
 
-VialCall *vial_call_begin(VialSandbox *sandbox, const char *kind, json_t *detail)
+VialCall *vial_call_begin(VialSandbox *sandbox, const char *id, const char *kind, const json_t *detail)
 {
 	VialCall *call = g_new0(VialCall, 1);
-	g_autofree char *text = vial_json_dump(detail);
 
-	call->store = vial_sandbox_app(sandbox)->store;
-	call->id = vial_id_new();
+	call->id = g_strdup(id);
 	call->kind = kind;
 	call->started_at = vial_time_now_ms();
 	vial_journal_writer_init(&call->writer, vial_sandbox_journal(sandbox));
-	vial_store_put_call(call->store,
-	                    &(VialCallRecord){ .id = call->id,
-	                                       .sandbox_id = (char *)vial_sandbox_id(sandbox),
-	                                       .kind = (char *)kind,
-	                                       .status = (char *)"running",
-	                                       .detail = text,
-	                                       .started_at = call->started_at },
-	                    NULL, NULL);
 	tell_begin(call, detail);
-	json_decref(detail);
 	return call;
 }
 
@@ -95,15 +81,9 @@ void vial_call_output(VialCall *call, VialJournalStream stream, const void *byte
 		vial_journal_writer_add(&call->writer, stream, bytes, size);
 }
 
-void vial_call_end(VialCall *call, const char *status, json_t *outcome)
+void vial_call_end(VialCall *call, const char *status, const json_t *outcome)
 {
-	g_autofree char *text = outcome ? vial_json_dump(outcome) : NULL;
-
-	vial_store_end_call(call->store,
-	                    &(VialCallRecord){ .id = call->id, .status = (char *)status, .outcome = text, .ended_at = vial_time_now_ms() }, NULL,
-	                    NULL);
 	tell_end(call, status, outcome);
-	json_decref(outcome);
 	g_free(call->id);
 	g_free(call);
 }

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Every call on record: what ran in which sandbox, when, and how it ended. A call is stored when it begins, so one that was
- * in flight when viald died is found at the next start and reported as what it is: interrupted. The journal hears of it, too.
- */
+/* A call as its sandbox's journal hears of it: that it began, what it printed, how it ended. The lasting record of it is the audit's. */
 #pragma once
 
 #include "service/journal.h"
@@ -10,12 +7,12 @@
 
 typedef struct VialCall VialCall;
 
-/* `detail` is consumed: what was asked for (the command, the language), without secrets. */
-VialCall *vial_call_begin(VialSandbox *sandbox, const char *kind, json_t *detail);
+/* `id` is the operation's; `kind` is static; `detail` is what was asked for (the command, the code). */
+VialCall *vial_call_begin(VialSandbox *sandbox, const char *id, const char *kind, const json_t *detail);
 /* The command or code of a detail, cut to one line. */
 char *vial_call_describe(const json_t *detail);
 const char *vial_call_id(const VialCall *call);
-/* What it prints, for the sandbox's journal. */
+/* What it prints. Accepts NULL. */
 void vial_call_output(VialCall *call, VialJournalStream stream, const void *bytes, gsize size);
-/* `outcome` (may be NULL) is consumed: what came of it. Only that is written; the detail was, when it began. Frees the call. */
-void vial_call_end(VialCall *call, const char *status, json_t *outcome);
+/* `outcome` (may be NULL) is what came of it. Frees the call. */
+void vial_call_end(VialCall *call, const char *status, const json_t *outcome);

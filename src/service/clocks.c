@@ -5,6 +5,7 @@
  * One timer for all, which goes off when the first of them could be due, and not at all where there is no sandbox. Using a sandbox only puts that
  * off, so nobody tells us of it. What can bring it nearer, a new sandbox, another state or another time to live, does (vial_clocks_hasten).
  */
+#include "service/quota.h"
 #include "service/sandbox_private.h"
 #include "util/log.h"
 #include "util/time.h"
@@ -33,15 +34,18 @@ static void apply_clocks(VialSandbox *sandbox, gint64 now_ms, gint64 monotonic_m
 		return;
 	if (is_expired(sandbox, now_ms)) {
 		vial_log_info("sandbox", "its time is up", "sandbox_id", sandbox->id);
+		vial_sandbox_record(sandbox, "sandbox.expire", "its ttl_seconds are over");
 		vial_sandbox_delete(sandbox, NULL, NULL);
 	} else if (sandbox->state == VIAL_STATE_FAILED && monotonic_ms - sandbox->last_active_ms > KEEP_FAILED_MS) {
 		vial_sandbox_delete(sandbox, NULL, NULL);
 	} else if (is_idle(sandbox, monotonic_ms) && sandbox->on_idle == VIAL_ON_IDLE_DELETE) {
 		vial_log_info("sandbox", "idle for too long", "sandbox_id", sandbox->id);
+		vial_sandbox_record(sandbox, "sandbox.expire", "idle for its idle_seconds");
 		vial_sandbox_delete(sandbox, NULL, NULL);
 	} else if (is_idle(sandbox, monotonic_ms)) {
 		/* Should it fail, the next try comes after another idle time rather than every second. */
 		sandbox->last_active_ms = monotonic_ms;
+		vial_sandbox_record(sandbox, "sandbox.hibernate", "idle for its idle_seconds");
 		vial_sandbox_hibernate(sandbox, NULL, NULL);
 	}
 }
@@ -90,22 +94,41 @@ void vial_clocks_hasten(VialSandboxes *sandboxes)
 	sandboxes->tick = g_timeout_add_seconds(TICK_SECONDS, on_tick, sandboxes);
 }
 
-gboolean vial_sandbox_set_lifecycle(VialSandbox *sandbox, const VialLifecycle *lifecycle, GError **error)
+/* The longest life that may be asked for; 0: any. A persistent one has no end of the installation's, but of its project's. */
+static gint64 longest_life(VialApp *app, const VialIdentity *principal, gboolean persistent)
 {
-	const VialConfig *config = sandbox->app->config;
+	gint64 ceiling = vial_ceiling_ttl(app, principal), own = persistent ? 0 : app->config->max_ttl_seconds;
+
+	return ceiling == 0 || own == 0 ? MAX(ceiling, own) : MIN(ceiling, own);
+}
+
+gboolean vial_sandbox_choose_ttl(VialApp *app, const VialIdentity *principal, gboolean persistent, gint64 *ttl, GError **error)
+{
+	gint64 longest = longest_life(app, principal, persistent);
+
+	if (*ttl < 0) {
+		*ttl = persistent ? 0 : app->config->default_ttl_seconds;
+		if (longest > 0 && (*ttl == 0 || *ttl > longest) && vial_ceiling_ttl(app, principal) > 0)
+			*ttl = longest;
+	}
+	if (longest == 0 || (*ttl > 0 && *ttl <= longest))
+		return TRUE;
+	return vial_fail(error, VIAL_ERROR_INVALID, "ttl_seconds must be between 1 and %" G_GINT64_FORMAT " here", longest);
+}
+
+gboolean vial_sandbox_set_lifecycle(VialSandbox *sandbox, const VialIdentity *principal, const VialLifecycle *lifecycle, GError **error)
+{
 	gboolean persistent = lifecycle->persistent >= 0 ? lifecycle->persistent : sandbox->persistent;
+	gboolean changes = persistent != sandbox->persistent;
 	gint64 ttl = lifecycle->ttl_seconds;
 
-	if (ttl >= 0 && config->max_ttl_seconds > 0 && !persistent && (ttl == 0 || ttl > config->max_ttl_seconds))
-		return vial_fail(error, VIAL_ERROR_INVALID, "ttl_seconds must be between 1 and %" G_GINT64_FORMAT " here",
-		                 (gint64)config->max_ttl_seconds);
-	if (persistent != sandbox->persistent)
+	/* Made persistent without a new ttl, it loses its end; made ordinary again, it gets the default one. */
+	if ((ttl >= 0 || changes) && !vial_sandbox_choose_ttl(sandbox->app, principal, persistent, &ttl, error))
+		return FALSE;
+	if (changes)
 		sandbox->on_idle = persistent ? VIAL_ON_IDLE_HIBERNATE : VIAL_ON_IDLE_DELETE;
 	if (lifecycle->on_idle >= 0)
 		sandbox->on_idle = (VialOnIdle)lifecycle->on_idle;
-	/* Made persistent without a new ttl, it loses its end; made ordinary again, it gets the default one. */
-	if (ttl < 0 && persistent != sandbox->persistent)
-		ttl = persistent ? 0 : config->default_ttl_seconds;
 	sandbox->persistent = persistent;
 	if (lifecycle->idle_seconds >= 0)
 		sandbox->idle_seconds = lifecycle->idle_seconds;

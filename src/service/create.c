@@ -4,6 +4,7 @@
 
 #include "service/boot.h"
 #include "service/pool.h"
+#include "service/quota.h"
 #include "service/sandbox_private.h"
 #include "service/slots.h"
 #include "service/snapshot.h"
@@ -11,7 +12,7 @@
 #include "util/log.h"
 #include "util/time.h"
 
-static gboolean apply_lifecycle(VialSandbox *sandbox, const VialSandboxCreate *create, GError **error)
+static gboolean apply_lifecycle(VialSandbox *sandbox, const VialIdentity *identity, const VialSandboxCreate *create, GError **error)
 {
 	const VialConfig *config = sandbox->app->config;
 	gint64 ttl = create->ttl_seconds;
@@ -19,11 +20,8 @@ static gboolean apply_lifecycle(VialSandbox *sandbox, const VialSandboxCreate *c
 	sandbox->persistent = create->persistent;
 	sandbox->on_idle = create->on_idle >= 0 ? (VialOnIdle)create->on_idle : create->persistent ? VIAL_ON_IDLE_HIBERNATE : VIAL_ON_IDLE_DELETE;
 	sandbox->idle_seconds = create->idle_seconds >= 0 ? create->idle_seconds : config->default_idle_seconds;
-	if (ttl < 0)
-		ttl = create->persistent ? 0 : config->default_ttl_seconds;
-	if (config->max_ttl_seconds > 0 && !create->persistent && (ttl == 0 || ttl > config->max_ttl_seconds))
-		return vial_fail(error, VIAL_ERROR_INVALID, "ttl_seconds must be between 1 and %" G_GINT64_FORMAT " here",
-		                 (gint64)config->max_ttl_seconds);
+	if (!vial_sandbox_choose_ttl(sandbox->app, identity, create->persistent, &ttl, error))
+		return FALSE;
 	vial_sandbox_set_ttl(sandbox, ttl);
 	return TRUE;
 }
@@ -161,7 +159,7 @@ static VialSandbox *make_sandbox(VialApp *app, const VialIdentity *identity, con
 	VialSandbox *sandbox = vial_sandbox_new(app, id);
 
 	sandbox->project = g_strdup(identity->project);
-	sandbox->key_id = g_strdup(identity->key_id);
+	sandbox->key_id = g_strdup(identity->id);
 	sandbox->metadata = create->metadata ? json_incref(create->metadata) : json_object();
 	sandbox->env = create->env ? json_incref(create->env) : json_object();
 	sandbox->network = network;
@@ -222,6 +220,16 @@ static gboolean may_resize(VialApp *app, const VialSandbox *sandbox, const VialS
 	                 (gint64)saved.memory_mb, saved.cpu);
 }
 
+/* What it is made from, what it may reach, how large it is, and whether there is room for it. */
+static gboolean may_have(VialSandbox *sandbox, const VialIdentity *identity, GError **error)
+{
+	VialApp *app = sandbox->app;
+
+	return vial_ceiling_template(app, identity, sandbox->template_name, error) &&
+	       vial_ceiling_network(app, identity, json_string_value(json_object_get(sandbox->network, "mode")), error) &&
+	       vial_ceiling_size(app, identity, &sandbox->limits, error) && vial_quota_admit(sandbox, identity, error);
+}
+
 static gboolean may_create(VialApp *app, const VialSandboxCreate *create, GError **error)
 {
 	if (create->engine && strcmp(create->engine, "auto") != 0 && strcmp(create->engine, app->engine->ops->name) != 0)
@@ -259,7 +267,8 @@ void vial_sandboxes_create(VialApp *app, const VialIdentity *identity, const Via
 		sandbox->limits.cpu = create->cpu;
 	if (create->memory_mb > 0)
 		sandbox->limits.memory_mb = create->memory_mb;
-	if (!apply_lifecycle(sandbox, create, &error) || (snapshot && !may_resize(app, sandbox, snapshot, &error))) {
+	if (!apply_lifecycle(sandbox, identity, create, &error) || (snapshot && !may_resize(app, sandbox, snapshot, &error)) ||
+	    !may_have(sandbox, identity, &error)) {
 		sandbox->state = VIAL_STATE_DELETED;
 		vial_sandbox_forget(sandbox);
 		done(NULL, error, data);

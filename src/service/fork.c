@@ -30,6 +30,8 @@ typedef struct {
 	guint n_children;
 	guint pending;
 	json_t *metadata;
+	char *key_id;
+	VialPromise *promise;
 	GPtrArray *children; /* VialSandbox or NULL, by index */
 	GPtrArray *errors;   /* GError or NULL, by index */
 	GPtrArray *prepared; /* Child, made ready ahead of a host process that forks itself; borrowed */
@@ -72,6 +74,7 @@ static void fork_end(Fork *fork, const GError *error)
 	g_ptr_array_unref(fork->prepared);
 	vial_sandbox_unref(fork->parent);
 	json_decref(fork->metadata);
+	g_free(fork->key_id);
 	g_free(fork->tree_id);
 	g_free(fork->image);
 	g_free(fork);
@@ -127,7 +130,8 @@ static VialSandbox *make_sandbox(Fork *fork)
 	VialSandbox *child = vial_sandbox_new(parent->app, id);
 
 	child->project = g_strdup(parent->project);
-	child->key_id = g_strdup(parent->key_id);
+	child->key_id = g_strdup(fork->key_id);
+	child->agent = g_strdup(parent->agent);
 	child->template_name = g_strdup(parent->template_name);
 	child->template_hash = g_strdup(parent->template_hash);
 	child->rootfs = g_strdup(parent->rootfs);
@@ -144,6 +148,7 @@ static VialSandbox *make_sandbox(Fork *fork)
 	child->parent = g_strdup(parent->id);
 	child->tree_id = g_strdup(fork->tree_id);
 	child->generation = vial_generation_new();
+	vial_promise_keep(fork->promise, child->id);
 	return child;
 }
 
@@ -323,7 +328,7 @@ static void fork_directly(Fork *fork)
 	vial_worker_run_in(VIAL_LANE_BOOT, prepare_work, prepare_done, fork);
 }
 
-void vial_fork(VialSandbox *parent, guint n_children, json_t *metadata, VialForkDone done, gpointer data)
+void vial_fork(VialSandbox *parent, guint n_children, json_t *metadata, const char *key_id, VialPromise *promise, VialForkDone done, gpointer data)
 {
 	g_autofree char *folder = g_build_filename(parent->app->config->data_dir, "forks", NULL);
 	Fork *fork = g_new0(Fork, 1);
@@ -334,6 +339,8 @@ void vial_fork(VialSandbox *parent, guint n_children, json_t *metadata, VialFork
 	fork->image = g_build_filename(folder, fork->tree_id, NULL);
 	fork->n_children = n_children;
 	fork->metadata = metadata ? json_incref(metadata) : NULL;
+	fork->key_id = g_strdup(key_id);
+	fork->promise = promise;
 	fork->children = g_ptr_array_new_with_free_func(unref_child);
 	fork->errors = g_ptr_array_new_with_free_func(free_error);
 	g_ptr_array_set_size(fork->children, (int)n_children);

@@ -23,6 +23,7 @@ static void on_swept(const char *reason, gpointer data)
 	if (sandbox->state != VIAL_STATE_HIBERNATED) {
 		sandbox->last_active_ms = vial_time_monotonic_ms();
 		vial_sandbox_set_state(sandbox, VIAL_STATE_FAILED, reason);
+		vial_sandbox_record(sandbox, "sandbox.fail", reason);
 		vial_sandbox_store(sandbox);
 	}
 	vial_transition_end(&loss->base, NULL);

@@ -7,6 +7,7 @@
 
 #include "service/boot.h"
 #include "service/freeze.h"
+#include "service/meter.h"
 #include "service/pool.h"
 #include "util/id.h"
 #include "util/log.h"
@@ -39,6 +40,7 @@ void vial_sandbox_unref(VialSandbox *sandbox)
 	g_free(sandbox->generation);
 	g_free(sandbox->slot_name);
 	g_free(sandbox->boot_mode);
+	g_free(sandbox->agent);
 	g_free(sandbox->from_snapshot);
 	g_free(sandbox->parent);
 	g_free(sandbox->tree_id);
@@ -76,6 +78,16 @@ const char *vial_sandbox_id(const VialSandbox *sandbox)
 const char *vial_sandbox_host_id(const VialSandbox *sandbox)
 {
 	return sandbox->host_id;
+}
+
+const char *vial_sandbox_template(const VialSandbox *sandbox)
+{
+	return sandbox->template_name;
+}
+
+const char *vial_sandbox_agent(const VialSandbox *sandbox)
+{
+	return sandbox->agent;
 }
 
 const char *vial_sandbox_project(const VialSandbox *sandbox)
@@ -116,6 +128,7 @@ gboolean vial_sandbox_is_damaged(const VialSandbox *sandbox)
 void vial_sandbox_set_state(VialSandbox *sandbox, VialState state, const char *reason)
 {
 	g_autofree char *old = NULL;
+	VialState from = sandbox->state;
 
 	if (!vial_state_may_follow(sandbox->state, state)) {
 		vial_log_error("sandbox", "a transition that the table forbids was refused", "sandbox_id", sandbox->id, "from",
@@ -124,6 +137,7 @@ void vial_sandbox_set_state(VialSandbox *sandbox, VialState state, const char *r
 	}
 	vial_log_info("sandbox", "state changed", "sandbox_id", sandbox->id, "from", vial_state_name(sandbox->state), "to", vial_state_name(state));
 	sandbox->state = state;
+	vial_meter_state_changed(sandbox, from, state);
 	vial_clocks_hasten(sandbox->app->sandboxes);
 	/* `reason` may be the sandbox's own. */
 	old = sandbox->reason;

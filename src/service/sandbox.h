@@ -24,6 +24,8 @@ VialApp *vial_sandbox_app(const VialSandbox *sandbox);
 const char *vial_sandbox_id(const VialSandbox *sandbox);
 const char *vial_sandbox_host_id(const VialSandbox *sandbox); /* the engine's name for it, see boot.h */
 const char *vial_sandbox_project(const VialSandbox *sandbox);
+const char *vial_sandbox_template(const VialSandbox *sandbox);
+const char *vial_sandbox_agent(const VialSandbox *sandbox); /* NULL: made without one */
 VialState vial_sandbox_state(const VialSandbox *sandbox);
 const json_t *vial_sandbox_metadata(const VialSandbox *sandbox);
 json_t *vial_sandbox_network(const VialSandbox *sandbox);
@@ -67,6 +69,10 @@ void vial_sandbox_unref(VialSandbox *sandbox);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(VialSandbox, vial_sandbox_unref)
 
 json_t *vial_sandbox_json(const VialSandbox *sandbox);
+/* What a record says of which sandbox it is about: sandbox, template, image, engine, agent. */
+void vial_sandbox_identify(const VialSandbox *sandbox, json_t *header);
+/* What happened to it without anybody asking: a record of viald's own. `reason` may be NULL. */
+void vial_sandbox_record(const VialSandbox *sandbox, const char *action, const char *reason);
 json_t *vial_sandbox_lifecycle_json(const VialSandbox *sandbox);
 void vial_sandbox_store(VialSandbox *sandbox);
 /* `done` (may be NULL) when the record is on the disk. */
@@ -101,7 +107,8 @@ typedef struct {
 	int on_idle; /* a VialOnIdle */
 	int persistent;
 } VialLifecycle;
-gboolean vial_sandbox_set_lifecycle(VialSandbox *sandbox, const VialLifecycle *lifecycle, GError **error);
+/* `principal` is who wants it: his ceilings hold. */
+gboolean vial_sandbox_set_lifecycle(VialSandbox *sandbox, const VialIdentity *principal, const VialLifecycle *lifecycle, GError **error);
 
 /* Once at start: takes over what the last viald left, reaps what cannot be taken over. `records` are all VialSandboxRecords, borrowed for the call.
  */

@@ -2,12 +2,14 @@
 /* A sandbox as the API shows it and as the store keeps it: a table for each. */
 #include <string.h>
 
+#include "audit/audit.h"
 #include "service/sandbox_private.h"
 #include "service/slots.h"
 #include "util/error.h"
 #include "util/id.h"
 #include "util/json.h"
 #include "util/json_fields.h"
+#include "util/log.h"
 #include "util/time.h"
 
 static const char *const on_idle_names[] = { [VIAL_ON_IDLE_DELETE] = "delete", [VIAL_ON_IDLE_HIBERNATE] = "hibernate", NULL };
@@ -108,6 +110,7 @@ static const VialField kept[] = {
 	{ VIAL_FIELD("idle_seconds", INT, VialSandbox, idle_seconds) },
 	{ VIAL_FIELD("on_idle", ENUM, VialSandbox, on_idle) },
 	{ VIAL_FIELD("persistent", BOOL, VialSandbox, persistent) },
+	{ VIAL_FIELD("agent", TEXT, VialSandbox, agent) },
 	{ VIAL_FIELD("from_snapshot", TEXT, VialSandbox, from_snapshot) },
 	{ VIAL_FIELD("parent", TEXT, VialSandbox, parent) },
 	{ VIAL_FIELD("tree_id", TEXT, VialSandbox, tree_id) },
@@ -116,6 +119,29 @@ static const VialField kept[] = {
 json_t *vial_sandbox_json(const VialSandbox *sandbox)
 {
 	return vial_fields_write(shown, G_N_ELEMENTS(shown), sandbox);
+}
+
+void vial_sandbox_identify(const VialSandbox *sandbox, json_t *header)
+{
+	json_object_set_new(header, "sandbox", json_string(sandbox->id));
+	json_object_set_new(header, "template", json_string(sandbox->template_name));
+	if (sandbox->template_hash)
+		json_object_set_new(header, "image", json_string(sandbox->template_hash));
+	json_object_set_new(header, "engine", json_string(sandbox->app->engine->ops->name));
+	if (sandbox->agent)
+		json_object_set_new(header, "agent", json_string(sandbox->agent));
+}
+
+void vial_sandbox_record(const VialSandbox *sandbox, const char *action, const char *reason)
+{
+	json_t *header = json_pack("{s:s, s:s, s:s, s:{s:s, s:s, s:s}}", "action", action, "outcome", "done", "project", sandbox->project,
+	                           "principal", "kind", "system", "id", "system", "name", "viald");
+	g_autoptr(GError) error = NULL;
+
+	vial_sandbox_identify(sandbox, header);
+	if (!vial_audit_add(sandbox->app->audit, header, json_pack("{s:s*}", "reason", reason), TRUE, &error))
+		vial_log_error("audit", "what happened to a sandbox could not be recorded", "sandbox_id", sandbox->id, "action", action, "error",
+		               error->message);
 }
 
 json_t *vial_sandbox_lifecycle_json(const VialSandbox *sandbox)

@@ -35,6 +35,7 @@ struct VialSandbox {
 	gint64 idle_seconds;  /* 0: no idle policy */
 	VialOnIdle on_idle;
 	gboolean persistent;
+	char *agent; /* whose it is; NULL: made without one */
 	char *from_snapshot;
 	char *parent;
 	char *tree_id;
@@ -42,10 +43,12 @@ struct VialSandbox {
 	VialInstance *instance;
 	guint active;          /* holders right now */
 	gint64 last_active_ms; /* monotonic */
-	GQueue transitions;    /* VialTransition; the head may be under way, see transition.h */
-	guint pump;            /* the idle source that begins the next one */
-	gpointer freeze;       /* the freeze that the transition under way is in, see freeze.c */
-	VialJournal *journal;  /* what happened in it lately */
+	gint64 charged_ms;     /* meter.c: wall clock, up to when its time is charged; 0: it is not awake */
+	gint64 charged_monotonic_ms;
+	GQueue transitions;   /* VialTransition; the head may be under way, see transition.h */
+	guint pump;           /* the idle source that begins the next one */
+	gpointer freeze;      /* the freeze that the transition under way is in, see freeze.c */
+	VialJournal *journal; /* what happened in it lately */
 };
 
 struct VialSandboxes {
@@ -65,6 +68,8 @@ void vial_sandbox_set_running(VialSandbox *sandbox, VialInstance *instance);
 /* Out of the registry and out of the store. */
 void vial_sandbox_forget(VialSandbox *sandbox);
 void vial_sandbox_set_ttl(VialSandbox *sandbox, gint64 ttl_seconds);
+/* What was asked for (-1: nothing) becomes what it gets, or an error when it is longer than may be. */
+gboolean vial_sandbox_choose_ttl(VialApp *app, const VialIdentity *principal, gboolean persistent, gint64 *ttl, GError **error);
 VialSandbox *vial_sandbox_from_record(VialApp *app, const VialSandboxRecord *record);
 /* Hears its instance again after somebody else did. */
 void vial_sandbox_listen(VialSandbox *sandbox);

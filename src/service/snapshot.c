@@ -7,6 +7,7 @@
 
 #include "service/freeze.h"
 #include "service/manifest.h"
+#include "service/quota.h"
 #include "service/sandbox_private.h"
 #include "util/fault.h"
 #include "util/id.h"
@@ -131,7 +132,7 @@ static int newest_first(gconstpointer a, gconstpointer b)
 	return strcmp(left->id, right->id);
 }
 
-GPtrArray *vial_snapshots_list(VialApp *app, const VialIdentity *identity)
+GPtrArray *vial_snapshots_of(VialApp *app, const char *project)
 {
 	GPtrArray *list = g_ptr_array_new();
 	GHashTableIter iter;
@@ -139,8 +140,24 @@ GPtrArray *vial_snapshots_list(VialApp *app, const VialIdentity *identity)
 
 	g_hash_table_iter_init(&iter, app->snapshots->by_id);
 	while (g_hash_table_iter_next(&iter, NULL, &value))
-		if (strcmp(((VialSnapshot *)value)->project, identity->project) == 0)
+		if (strcmp(((VialSnapshot *)value)->project, project) == 0)
 			g_ptr_array_add(list, value);
+	return list;
+}
+
+guint vial_snapshots_being_taken(VialApp *app, const char *project)
+{
+	guint count = 0;
+
+	for (guint i = 0; i < app->snapshots->being_taken->len; i++)
+		count += strcmp(((VialSnapshot *)app->snapshots->being_taken->pdata[i])->project, project) == 0;
+	return count;
+}
+
+GPtrArray *vial_snapshots_list(VialApp *app, const VialIdentity *identity)
+{
+	GPtrArray *list = vial_snapshots_of(app, identity->project);
+
 	g_ptr_array_sort(list, newest_first);
 	return list;
 }
@@ -190,6 +207,7 @@ static void store_snapshot(VialApp *app, const VialSnapshot *snapshot, VialStore
 
 typedef struct {
 	VialSandbox *sandbox;
+	VialIdentity *principal;
 	VialSnapshot *snapshot;
 	char *temporary;
 	char *dir;
@@ -205,6 +223,7 @@ static void taking_end(Taking *taking, const GError *error)
 	if (error)
 		snapshot_free(taking->snapshot);
 	vial_sandbox_unref(taking->sandbox);
+	vial_identity_unref(taking->principal);
 	g_clear_error(&taking->error);
 	g_free(taking->temporary);
 	g_free(taking->dir);
@@ -216,12 +235,12 @@ static void on_stored(const GError *error, gpointer data)
 	Taking *taking = data;
 	VialApp *app = taking->sandbox->app;
 
+	taking->snapshot->users--;
 	if (error) {
 		vial_tree_remove_later(taking->dir);
-		return taking_end(taking, error);
+		g_hash_table_steal(app->snapshots->by_id, taking->snapshot->id);
 	}
-	g_hash_table_insert(app->snapshots->by_id, taking->snapshot->id, taking->snapshot);
-	taking_end(taking, NULL);
+	taking_end(taking, error);
 }
 
 static void seal_work(gpointer data)
@@ -246,7 +265,16 @@ static void seal_done(gpointer data)
 		vial_tree_remove_later(taking->temporary);
 		return taking_end(taking, taking->error);
 	}
+	/* How large it is nobody knew before; and the project may have gone meanwhile. */
+	if (!vial_quota_admit_snapshot(taking->sandbox->app, taking->principal, taking->snapshot->project, taking->snapshot->size_bytes,
+	                               &taking->error)) {
+		vial_tree_remove_later(taking->dir);
+		return taking_end(taking, taking->error);
+	}
 	store_snapshot(taking->sandbox->app, taking->snapshot, on_stored, taking);
+	/* Counted from now on: another one that is sealed before this is on the disk finds it there. Nobody deletes it before that. */
+	taking->snapshot->users++;
+	g_hash_table_insert(taking->sandbox->app->snapshots->by_id, taking->snapshot->id, taking->snapshot);
 }
 
 static void on_frozen(const GError *error, gpointer data)
@@ -265,7 +293,7 @@ static gboolean has_name(const VialSnapshot *snapshot, const char *project, cons
 	return name && strcmp(snapshot->project, project) == 0 && g_strcmp0(snapshot->name, name) == 0;
 }
 
-static gboolean may_take(VialSandbox *sandbox, const char *name, GError **error)
+static gboolean may_take(VialSandbox *sandbox, const VialIdentity *principal, const char *name, GError **error)
 {
 	const VialSnapshots *snapshots = sandbox->app->snapshots;
 	gint64 quota_mb = sandbox->app->config->snapshot_quota_mb, total = 0;
@@ -285,17 +313,17 @@ static gboolean may_take(VialSandbox *sandbox, const char *name, GError **error)
 	if (total >= quota_mb * 1024 * 1024)
 		return vial_fail(error, VIAL_ERROR_QUOTA, "snapshots take %" G_GINT64_FORMAT " MB, all that snapshot_quota_mb allows; delete some",
 		                 total / 1024 / 1024);
-	return TRUE;
+	return vial_quota_admit_snapshot(sandbox->app, principal, sandbox->project, 0, error);
 }
 
-void vial_snapshot_take(VialSandbox *sandbox, const char *name, VialSnapshotDone done, gpointer data)
+void vial_snapshot_take(VialSandbox *sandbox, const VialIdentity *principal, const char *name, VialSnapshotDone done, gpointer data)
 {
 	g_autofree char *parent = g_build_filename(sandbox->app->config->data_dir, "snapshots", NULL);
 	g_autoptr(GError) error = NULL;
 	VialSnapshot *snapshot;
 	Taking *taking;
 
-	if (!may_take(sandbox, name, &error)) {
+	if (!may_take(sandbox, principal, name, &error)) {
 		done(NULL, error, data);
 		return;
 	}
@@ -310,6 +338,7 @@ void vial_snapshot_take(VialSandbox *sandbox, const char *name, VialSnapshotDone
 	snapshot->facts = vial_sandbox_facts(sandbox, "snapshot");
 	taking = g_new0(Taking, 1);
 	taking->sandbox = vial_sandbox_ref(sandbox);
+	taking->principal = vial_identity_ref((VialIdentity *)principal);
 	taking->snapshot = snapshot;
 	taking->dir = vial_snapshot_dir(sandbox->app, snapshot->id);
 	taking->temporary = g_strconcat(taking->dir, TEMPORARY_SUFFIX, NULL);

@@ -21,11 +21,14 @@ void vial_snapshots_free(VialSnapshots *snapshots);
 /* By id or name; NULL with NOT_FOUND. */
 VialSnapshot *vial_snapshots_find(VialApp *app, const VialIdentity *identity, const char *id_or_name, GError **error);
 GPtrArray *vial_snapshots_list(VialApp *app, const VialIdentity *identity); /* borrowed elements, newest first */
+/* All of a project; borrowed elements, in no order. And how many more are just being taken. */
+GPtrArray *vial_snapshots_of(VialApp *app, const char *project);
+guint vial_snapshots_being_taken(VialApp *app, const char *project);
 json_t *vial_snapshot_json(const VialSnapshot *snapshot);
 char *vial_snapshot_dir(VialApp *app, const char *id);
 
 typedef void (*VialSnapshotDone)(VialSnapshot *snapshot, const GError *error, gpointer data);
-/* The sandbox must be acquired; it goes on running. `name` may be NULL. */
-void vial_snapshot_take(VialSandbox *sandbox, const char *name, VialSnapshotDone done, gpointer data);
+/* The sandbox must be acquired; it goes on running. `name` may be NULL. `principal` is whose limits hold, besides the project's. */
+void vial_snapshot_take(VialSandbox *sandbox, const VialIdentity *principal, const char *name, VialSnapshotDone done, gpointer data);
 /* Refused while a sandbox is being made from it; those that were made are not touched: they have loaded everything. */
 void vial_snapshot_delete(VialApp *app, VialSnapshot *snapshot, VialStoreDone done, gpointer data);

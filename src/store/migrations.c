@@ -23,6 +23,18 @@ static const struct {
 	  " template_name TEXT NOT NULL, name TEXT NOT NULL, document TEXT NOT NULL, size_bytes INTEGER NOT NULL,"
 	  " created_at INTEGER NOT NULL) STRICT;" },
 	{ "outcomes of calls", "ALTER TABLE calls ADD COLUMN outcome TEXT NOT NULL DEFAULT '';" },
+	/* What was somebody's becomes its project's; the roles get their new names: who ruled the default project rules the installation. */
+	{ "projects, roles, narrowed keys",
+	  "CREATE TABLE projects (id TEXT PRIMARY KEY, state TEXT NOT NULL, document TEXT NOT NULL, created_at INTEGER NOT NULL,"
+	  " updated_at INTEGER NOT NULL) STRICT;"
+	  "INSERT INTO projects SELECT project, 'active', '{}', unixepoch() * 1000, unixepoch() * 1000 FROM"
+	  " (SELECT 'default' AS project UNION SELECT project FROM keys UNION SELECT project FROM sandboxes UNION SELECT project FROM snapshots);"
+	  "UPDATE keys SET role = 'operator' WHERE role = 'admin' AND project = 'default';"
+	  "UPDATE keys SET role = 'developer' WHERE role = 'user';"
+	  "ALTER TABLE keys ADD COLUMN document TEXT NOT NULL DEFAULT '{}';"
+	  "ALTER TABLE keys ADD COLUMN expires_at INTEGER NOT NULL DEFAULT 0;"
+	  "CREATE TABLE key_uses (id TEXT PRIMARY KEY, last_used_at INTEGER NOT NULL) STRICT;"
+	  "CREATE TABLE creations (id TEXT PRIMARY KEY, project TEXT NOT NULL, key_id TEXT NOT NULL, created_at INTEGER NOT NULL) STRICT;" },
 };
 
 static gboolean execute(sqlite3 *db, const char *sql, GError **error)

@@ -12,9 +12,24 @@
 #member, VIAL_COLUMN_INT, G_STRUCT_OFFSET(type, member) \
 	}
 
+static const VialColumn project_columns[] = {
+	TEXT(VialProjectRecord, id),        TEXT(VialProjectRecord, state),     TEXT(VialProjectRecord, document),
+	INT(VialProjectRecord, created_at), INT(VialProjectRecord, updated_at),
+};
+
 static const VialColumn key_columns[] = {
-	TEXT(VialKeyRecord, id),   TEXT(VialKeyRecord, project), TEXT(VialKeyRecord, role),      TEXT(VialKeyRecord, label),
-	TEXT(VialKeyRecord, hash), TEXT(VialKeyRecord, source),  INT(VialKeyRecord, created_at),
+	TEXT(VialKeyRecord, id),       TEXT(VialKeyRecord, project),   TEXT(VialKeyRecord, role),
+	TEXT(VialKeyRecord, label),    TEXT(VialKeyRecord, hash),      TEXT(VialKeyRecord, source),
+	TEXT(VialKeyRecord, document), INT(VialKeyRecord, created_at), INT(VialKeyRecord, expires_at),
+};
+
+static const VialColumn key_use_columns[] = { TEXT(VialKeyUseRecord, id), INT(VialKeyUseRecord, last_used_at) };
+
+static const VialColumn creation_columns[] = {
+	TEXT(VialCreationRecord, id),
+	TEXT(VialCreationRecord, project),
+	TEXT(VialCreationRecord, key_id),
+	INT(VialCreationRecord, created_at),
 };
 
 static const VialColumn sandbox_columns[] = {
@@ -53,12 +68,18 @@ static void free_record(const VialRecordType *type, gpointer record)
 	{                                                      \
 		free_record(&vial_record_types[kind], record); \
 	}
+DEFINE_FREE(free_project, VIAL_RECORD_PROJECT)
 DEFINE_FREE(free_key, VIAL_RECORD_KEY)
+DEFINE_FREE(free_key_use, VIAL_RECORD_KEY_USE)
+DEFINE_FREE(free_creation, VIAL_RECORD_CREATION)
 DEFINE_FREE(free_sandbox, VIAL_RECORD_SANDBOX)
 DEFINE_FREE(free_call, VIAL_RECORD_CALL)
 DEFINE_FREE(free_snapshot, VIAL_RECORD_SNAPSHOT)
 
 const VialRecordType vial_record_types[VIAL_N_RECORD_TYPES] = {
+	[VIAL_RECORD_PROJECT] = { "projects", sizeof(VialProjectRecord), TRUE, free_project, G_N_ELEMENTS(project_columns), project_columns },
+	[VIAL_RECORD_KEY_USE] = { "key_uses", sizeof(VialKeyUseRecord), FALSE, free_key_use, G_N_ELEMENTS(key_use_columns), key_use_columns },
+	[VIAL_RECORD_CREATION] = { "creations", sizeof(VialCreationRecord), FALSE, free_creation, G_N_ELEMENTS(creation_columns), creation_columns },
 	[VIAL_RECORD_KEY] = { "keys", sizeof(VialKeyRecord), TRUE, free_key, G_N_ELEMENTS(key_columns), key_columns },
 	[VIAL_RECORD_SANDBOX] = { "sandboxes", sizeof(VialSandboxRecord), FALSE, free_sandbox, G_N_ELEMENTS(sandbox_columns), sandbox_columns },
 	[VIAL_RECORD_CALL] = { "calls", sizeof(VialCallRecord), FALSE, free_call, G_N_ELEMENTS(call_columns), call_columns },

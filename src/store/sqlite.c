@@ -25,9 +25,6 @@ struct VialSqlite {
 	sqlite3 *handle;
 	gboolean is_durable; /* commits wait for the disk */
 	sqlite3_stmt *statements[VIAL_N_RECORD_TYPES][N_STATEMENTS];
-	sqlite3_stmt *list_calls;
-	sqlite3_stmt *prune_calls;
-	sqlite3_stmt *end_call;
 };
 
 static gboolean fail(VialSqlite *db, GError **error, const char *what)
@@ -86,13 +83,7 @@ static gboolean prepare_all(VialSqlite *db, GError **error)
 	for (int kind = 0; kind < VIAL_N_RECORD_TYPES; kind++)
 		if (!prepare_type(db, (VialRecordKind)kind, error))
 			return FALSE;
-	g_autofree char *columns = list_columns(&vial_record_types[VIAL_RECORD_CALL]);
-	g_autofree char *list = g_strdup_printf("SELECT %s FROM calls WHERE sandbox_id = ? ORDER BY started_at DESC, rowid DESC LIMIT ?", columns);
-	/* One that still runs is old, too, when its command does. */
-	const char *prune = "DELETE FROM calls WHERE rowid IN"
-			    " (SELECT rowid FROM calls WHERE started_at < ? AND status <> 'running' ORDER BY started_at LIMIT ?)";
-	return prepare(db, list, &db->list_calls, error) && prepare(db, prune, &db->prune_calls, error) &&
-	       prepare(db, "UPDATE calls SET status = ?, outcome = ?, ended_at = ? WHERE id = ?", &db->end_call, error);
+	return TRUE;
 }
 
 /* SQLite would create the file with the umask's mode; it holds every tenant's data. The -wal and -shm files follow it. */
@@ -140,9 +131,6 @@ void vial_sqlite_close(VialSqlite *db)
 	for (int kind = 0; kind < VIAL_N_RECORD_TYPES; kind++)
 		for (int i = 0; i < N_STATEMENTS; i++)
 			sqlite3_finalize(db->statements[kind][i]);
-	sqlite3_finalize(db->list_calls);
-	sqlite3_finalize(db->prune_calls);
-	sqlite3_finalize(db->end_call);
 	sqlite3_close(db->handle);
 	g_free(db);
 }
@@ -264,36 +252,9 @@ GPtrArray *vial_sqlite_load(VialSqlite *db, VialRecordKind kind, GError **error)
 	return records;
 }
 
-GPtrArray *vial_sqlite_list_calls(VialSqlite *db, const char *sandbox_id, guint limit, GError **error)
+gboolean vial_sqlite_empty(VialSqlite *db, VialRecordKind kind, GError **error)
 {
-	sqlite3_bind_text(db->list_calls, 1, sandbox_id, -1, SQLITE_STATIC);
-	sqlite3_bind_int64(db->list_calls, 2, limit);
-	return read_all(db, db->list_calls, &vial_record_types[VIAL_RECORD_CALL], error);
-}
-
-gboolean vial_sqlite_interrupt_calls(VialSqlite *db, gint64 now, GError **error)
-{
-	g_autofree char *sql =
-		g_strdup_printf("UPDATE calls SET status = 'interrupted', ended_at = %" G_GINT64_FORMAT " WHERE status = 'running'", now);
+	g_autofree char *sql = g_strdup_printf("DELETE FROM %s", vial_record_types[kind].table);
 
 	return execute(db, sql, error) || unusable(db, error);
-}
-
-gboolean vial_sqlite_prune_calls(VialSqlite *db, gint64 before, guint limit, guint *out_pruned, GError **error)
-{
-	sqlite3_bind_int64(db->prune_calls, 1, before);
-	sqlite3_bind_int64(db->prune_calls, 2, limit);
-	if (!run_once(db, db->prune_calls, "calls", error))
-		return FALSE;
-	*out_pruned = (guint)sqlite3_changes(db->handle);
-	return TRUE;
-}
-
-gboolean vial_sqlite_end_call(VialSqlite *db, const VialCallRecord *record, GError **error)
-{
-	sqlite3_bind_text(db->end_call, 1, record->status, -1, SQLITE_STATIC);
-	sqlite3_bind_text(db->end_call, 2, record->outcome, -1, SQLITE_STATIC);
-	sqlite3_bind_int64(db->end_call, 3, record->ended_at);
-	sqlite3_bind_text(db->end_call, 4, record->id, -1, SQLITE_STATIC);
-	return run_once(db, db->end_call, "calls", error);
 }

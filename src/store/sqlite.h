@@ -23,9 +23,5 @@ gboolean vial_sqlite_put(VialSqlite *db, VialRecordKind kind, gpointer record, G
 gboolean vial_sqlite_delete(VialSqlite *db, VialRecordKind kind, const char *id, GError **error);
 /* Fails when the table is damaged in any way, also where that would only hide some of its rows. */
 GPtrArray *vial_sqlite_load(VialSqlite *db, VialRecordKind kind, GError **error);
-GPtrArray *vial_sqlite_list_calls(VialSqlite *db, const char *sandbox_id, guint limit, GError **error);
-gboolean vial_sqlite_interrupt_calls(VialSqlite *db, gint64 now, GError **error);
-/* At most `limit` of them, the oldest first. */
-gboolean vial_sqlite_prune_calls(VialSqlite *db, gint64 before, guint limit, guint *out_pruned, GError **error);
-/* Writes status, outcome and ended_at of the call with that id. */
-gboolean vial_sqlite_end_call(VialSqlite *db, const VialCallRecord *record, GError **error);
+/* All rows of a table. */
+gboolean vial_sqlite_empty(VialSqlite *db, VialRecordKind kind, GError **error);

@@ -20,25 +20,16 @@
 typedef enum {
 	JOB_PUT,
 	JOB_DELETE,
-	JOB_LIST_CALLS,
-	JOB_PRUNE_CALLS,
-	JOB_END_CALL,
 	JOB_STOP,
 } JobVerb;
 
 typedef struct {
 	JobVerb verb;
 	VialRecordKind kind;
-	gpointer record; /* JOB_PUT, JOB_END_CALL */
-	char *id;        /* JOB_DELETE, JOB_LIST_CALLS */
-	guint limit;     /* JOB_LIST_CALLS, JOB_PRUNE_CALLS */
-	gint64 before;   /* JOB_PRUNE_CALLS */
-	guint pruned;
+	gpointer record; /* JOB_PUT */
+	char *id;        /* JOB_DELETE */
 	VialStoreDone done;
-	VialStorePruned pruned_done;
-	VialStoreListed listed;
 	gpointer data;
-	GPtrArray *result;
 	GError *error;
 } Job;
 
@@ -59,8 +50,6 @@ static void job_free(gpointer pointer)
 
 	if (job->record)
 		vial_record_types[job->kind].free(job->record);
-	if (job->result)
-		g_ptr_array_unref(job->result);
 	g_clear_error(&job->error);
 	g_free(job->id);
 	g_free(job);
@@ -73,11 +62,7 @@ static void complete_batch(gpointer pointer)
 
 	for (guint i = 0; i < batch->len; i++) {
 		Job *job = batch->pdata[i];
-		if (job->listed)
-			job->listed(job->result, job->error, job->data);
-		else if (job->pruned_done)
-			job->pruned_done(job->pruned, job->error, job->data);
-		else if (job->done)
+		if (job->done)
 			job->done(job->error, job->data);
 		else if (job->error)
 			vial_log_error("store", "a record was not stored", "table", vial_record_types[job->kind].table, "error", job->error->message);
@@ -86,7 +71,7 @@ static void complete_batch(gpointer pointer)
 
 static gboolean is_awaited(const Job *job)
 {
-	return job->listed || job->pruned_done || job->done || job->error;
+	return job->done || job->error;
 }
 
 /* Nobody waits for most records, and waking the main loop for them would cost each call two turns of it. */
@@ -107,15 +92,6 @@ static void run_job(VialSqlite *db, Job *job)
 		break;
 	case JOB_DELETE:
 		vial_sqlite_delete(db, job->kind, job->id, &job->error);
-		break;
-	case JOB_LIST_CALLS:
-		job->result = vial_sqlite_list_calls(db, job->id, job->limit, &job->error);
-		break;
-	case JOB_PRUNE_CALLS:
-		vial_sqlite_prune_calls(db, job->before, job->limit, &job->pruned, &job->error);
-		break;
-	case JOB_END_CALL:
-		vial_sqlite_end_call(db, job->record, &job->error);
 		break;
 	case JOB_STOP:
 		break;
@@ -272,6 +248,26 @@ static void delete (VialStore *store, VialRecordKind kind, const char *id, VialS
 	push(store, (Job){ .verb = JOB_DELETE, .kind = kind, .id = g_strdup(id), .done = done, .data = data });
 }
 
+GPtrArray *vial_store_load_projects(VialStore *store, GError **error)
+{
+	return load(store, VIAL_RECORD_PROJECT, error);
+}
+
+GPtrArray *vial_store_load_key_uses(VialStore *store, GError **error)
+{
+	return load(store, VIAL_RECORD_KEY_USE, error);
+}
+
+GPtrArray *vial_store_load_creations(VialStore *store, GError **error)
+{
+	return load(store, VIAL_RECORD_CREATION, error);
+}
+
+GPtrArray *vial_store_load_calls(VialStore *store, GError **error)
+{
+	return load(store, VIAL_RECORD_CALL, error);
+}
+
 GPtrArray *vial_store_load_keys(VialStore *store, GError **error)
 {
 	return load(store, VIAL_RECORD_KEY, error);
@@ -287,10 +283,15 @@ GPtrArray *vial_store_load_snapshots(VialStore *store, GError **error)
 	return load(store, VIAL_RECORD_SNAPSHOT, error);
 }
 
-gboolean vial_store_interrupt_calls(VialStore *store, gint64 now, GError **error)
+gboolean vial_store_forget_calls(VialStore *store, GError **error)
 {
 	g_return_val_if_fail(!store->writer, FALSE);
-	return vial_sqlite_interrupt_calls(store->db, now, error);
+	return vial_sqlite_empty(store->db, VIAL_RECORD_CALL, error);
+}
+
+void vial_store_put_project(VialStore *store, const VialProjectRecord *record, VialStoreDone done, gpointer data)
+{
+	put(store, VIAL_RECORD_PROJECT, record, done, data);
 }
 
 void vial_store_put_key(VialStore *store, const VialKeyRecord *record, VialStoreDone done, gpointer data)
@@ -303,20 +304,14 @@ void vial_store_put_sandbox(VialStore *store, const VialSandboxRecord *record, V
 	put(store, VIAL_RECORD_SANDBOX, record, done, data);
 }
 
-void vial_store_put_call(VialStore *store, const VialCallRecord *record, VialStoreDone done, gpointer data)
+void vial_store_put_key_use(VialStore *store, const VialKeyUseRecord *record)
 {
-	put(store, VIAL_RECORD_CALL, record, done, data);
+	put(store, VIAL_RECORD_KEY_USE, record, NULL, NULL);
 }
 
-void vial_store_end_call(VialStore *store, const VialCallRecord *record, VialStoreDone done, gpointer data)
+void vial_store_put_creation(VialStore *store, const VialCreationRecord *record)
 {
-	push(store, (Job){
-			    .verb = JOB_END_CALL,
-			    .kind = VIAL_RECORD_CALL,
-			    .record = vial_record_copy(&vial_record_types[VIAL_RECORD_CALL], record),
-			    .done = done,
-			    .data = data,
-		    });
+	put(store, VIAL_RECORD_CREATION, record, NULL, NULL);
 }
 
 void vial_store_put_snapshot(VialStore *store, const VialSnapshotRecord *record, VialStoreDone done, gpointer data)
@@ -339,26 +334,12 @@ void vial_store_delete_snapshot(VialStore *store, const char *id, VialStoreDone 
 	delete (store, VIAL_RECORD_SNAPSHOT, id, done, data);
 }
 
-void vial_store_list_calls(VialStore *store, const char *sandbox_id, guint limit, VialStoreListed listed, gpointer data)
+void vial_store_delete_key_use(VialStore *store, const char *id)
 {
-	push(store, (Job){
-			    .verb = JOB_LIST_CALLS,
-			    .kind = VIAL_RECORD_CALL,
-			    .id = g_strdup(sandbox_id),
-			    .limit = limit,
-			    .listed = listed,
-			    .data = data,
-		    });
+	delete (store, VIAL_RECORD_KEY_USE, id, NULL, NULL);
 }
 
-void vial_store_prune_calls(VialStore *store, gint64 before, guint limit, VialStorePruned done, gpointer data)
+void vial_store_delete_creation(VialStore *store, const char *id)
 {
-	push(store, (Job){
-			    .verb = JOB_PRUNE_CALLS,
-			    .kind = VIAL_RECORD_CALL,
-			    .before = before,
-			    .limit = limit,
-			    .pruned_done = done,
-			    .data = data,
-		    });
+	delete (store, VIAL_RECORD_CREATION, id, NULL, NULL);
 }

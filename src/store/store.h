@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the daemon remembers: keys, sandboxes, calls, snapshots. Everything is read once at start, synchronously; after
- * that every operation goes through one queue to one writer thread, in order, and `done` is called on the main loop. The
+ * What the daemon remembers: projects, keys, sandboxes, snapshots. (What was done with them is the audit's: src/audit/.) Everything is read once at
+ * start, synchronously; after that every operation goes through one queue to one writer thread, in order, and `done` is called on the main loop. The
  * main loop never waits for SQL.
  *
  * Durability: a record whose `done` came without an error survives the death of the daemon. Keys and snapshots, which must
@@ -18,12 +18,36 @@ typedef struct VialStore VialStore;
 typedef struct {
 	char *id;
 	char *project;
-	char *role; /* admin, user */
+	char *role; /* auth/identity.h */
 	char *label;
-	char *hash;   /* SHA-256 of the key, hexadecimal: the key itself is never stored */
-	char *source; /* file: the one in keys/admin.key; api: made by request */
+	char *hash;     /* SHA-256 of the key, hexadecimal: the key itself is never stored */
+	char *source;   /* file: the one in keys/admin.key; api: made by request */
+	char *document; /* JSON: everything the columns do not say */
 	gint64 created_at;
+	gint64 expires_at;
 } VialKeyRecord;
+
+/* Apart from the key, which is flushed to the disk whenever it changes. */
+typedef struct {
+	char *id; /* the key's */
+	gint64 last_used_at;
+} VialKeyUseRecord;
+
+typedef struct {
+	char *id;       /* its name */
+	char *state;    /* active, deleting, deleted: names are not given twice, for the audit's sake */
+	char *document; /* JSON: quotas and the like */
+	gint64 created_at;
+	gint64 updated_at;
+} VialProjectRecord;
+
+/* That a sandbox was made, for as long as that counts against a quota per hour. */
+typedef struct {
+	char *id; /* the sandbox's */
+	char *project;
+	char *key_id;
+	gint64 created_at;
+} VialCreationRecord;
 
 typedef struct {
 	char *id;
@@ -38,6 +62,7 @@ typedef struct {
 	gint64 expires_at;
 } VialSandboxRecord;
 
+/* What ran before there was an audit (schema 2): read once, and then in there. */
 typedef struct {
 	char *id;
 	char *sandbox_id;
@@ -62,9 +87,6 @@ typedef struct {
 
 /* `error` is NULL when the operation is done; borrowed. */
 typedef void (*VialStoreDone)(const GError *error, gpointer data);
-/* `records` is NULL on error; borrowed, take a reference to keep it. */
-typedef void (*VialStoreListed)(GPtrArray *records, const GError *error, gpointer data);
-typedef void (*VialStorePruned)(guint pruned, const GError *error, gpointer data);
 
 /* Opens or creates the database and brings its schema up to date. Blocks; at start only. */
 VialStore *vial_store_open(const char *path, GError **error);
@@ -75,28 +97,30 @@ void vial_store_close(VialStore *store); /* accepts NULL */
  * Arrays of records, which free themselves. Either all of them or an error that says what to do: a damaged table never looks like one with fewer
  * records. Block; only before the main loop runs (puts may already be queued).
  */
+GPtrArray *vial_store_load_projects(VialStore *store, GError **error);
 GPtrArray *vial_store_load_keys(VialStore *store, GError **error);
+GPtrArray *vial_store_load_key_uses(VialStore *store, GError **error);
+GPtrArray *vial_store_load_creations(VialStore *store, GError **error);
 GPtrArray *vial_store_load_sandboxes(VialStore *store, GError **error);
 GPtrArray *vial_store_load_snapshots(VialStore *store, GError **error);
 
-/* Calls that were running when the last daemon ended have nobody left to end them: they are marked interrupted. Blocks, as loading does. */
-gboolean vial_store_interrupt_calls(VialStore *store, gint64 now, GError **error);
+/* The calls of an older schema, oldest first, and their end. Block, as loading does. */
+GPtrArray *vial_store_load_calls(VialStore *store, GError **error);
+gboolean vial_store_forget_calls(VialStore *store, GError **error);
 
 /* Insert or replace by id. The record is copied. `done` may be NULL: a failure is then logged. */
+void vial_store_put_project(VialStore *store, const VialProjectRecord *record, VialStoreDone done, gpointer data);
 void vial_store_put_key(VialStore *store, const VialKeyRecord *record, VialStoreDone done, gpointer data);
 void vial_store_put_sandbox(VialStore *store, const VialSandboxRecord *record, VialStoreDone done, gpointer data);
-void vial_store_put_call(VialStore *store, const VialCallRecord *record, VialStoreDone done, gpointer data);
 void vial_store_put_snapshot(VialStore *store, const VialSnapshotRecord *record, VialStoreDone done, gpointer data);
 
-/* The end of a call: only its status, outcome and ended_at are written, for what it ran may be large. */
-void vial_store_end_call(VialStore *store, const VialCallRecord *record, VialStoreDone done, gpointer data);
+/* Nobody waits for these. */
+void vial_store_put_key_use(VialStore *store, const VialKeyUseRecord *record);
+void vial_store_delete_key_use(VialStore *store, const char *id);
+void vial_store_put_creation(VialStore *store, const VialCreationRecord *record);
+void vial_store_delete_creation(VialStore *store, const char *id);
 
 /* Deleting what is not there is no error. */
 void vial_store_delete_key(VialStore *store, const char *id, VialStoreDone done, gpointer data);
 void vial_store_delete_sandbox(VialStore *store, const char *id, VialStoreDone done, gpointer data);
 void vial_store_delete_snapshot(VialStore *store, const char *id, VialStoreDone done, gpointer data);
-
-/* The calls of one sandbox, newest first. */
-void vial_store_list_calls(VialStore *store, const char *sandbox_id, guint limit, VialStoreListed listed, gpointer data);
-/* Forgets at most `limit` calls that began before a time and have ended, the oldest first. */
-void vial_store_prune_calls(VialStore *store, gint64 before, guint limit, VialStorePruned done, gpointer data);

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The store and, on top of it, the keys. */
 #include "store/store.h"
 
 #include <glib/gstdio.h>
@@ -7,7 +6,6 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "auth/keys.h"
 #include "util/error.h"
 #include "util/log.h"
 
@@ -16,8 +14,6 @@ typedef struct {
 	char *path;
 	VialStore *store;
 	int n_pending;
-	guint n_listed;
-	guint n_pruned;
 	int n_failed;
 } Fixture;
 
@@ -140,129 +136,61 @@ static void test_closing_writes_what_is_queued(Fixture *f, gconstpointer unused)
 	g_assert_cmpuint(records->len, ==, 1);
 }
 
-static void listed(GPtrArray *records, const GError *error, gpointer data)
+/* What an older program left: its keys, sandboxes and calls. */
+static void test_an_older_database_is_taken_over(Fixture *f, gconstpointer unused)
 {
-	Fixture *f = data;
-
-	g_assert_no_error((GError *)error);
-	f->n_listed = records->len;
-	if (records->len > 0)
-		g_assert_cmpstr(((VialCallRecord *)records->pdata[0])->id, ==, "c9");
-	f->n_pending--;
-}
-
-static void pruned(guint count, const GError *error, gpointer data)
-{
-	Fixture *f = data;
-
-	g_assert_no_error((GError *)error);
-	f->n_pruned = count;
-	f->n_pending--;
-}
-
-static void prune(Fixture *f, gint64 before, guint limit)
-{
-	f->n_pending = 2;
-	vial_store_prune_calls(f->store, before, limit, pruned, f);
-	vial_store_list_calls(f->store, "one", 100, listed, f);
-	settle(f);
-}
-
-static void test_lists_and_prunes_calls(Fixture *f, gconstpointer unused)
-{
-	f->n_pending = 1;
-	for (int i = 0; i < 10; i++) {
-		g_autofree char *id = g_strdup_printf("c%d", i);
-		VialCallRecord call = { .id = id,
-			                .sandbox_id = (char *)"one",
-			                .kind = (char *)"exec",
-			                .status = (char *)(i == 3 ? "running" : "done"),
-			                .detail = (char *)"{}",
-			                .started_at = i };
-		vial_store_put_call(f->store, &call, NULL, NULL);
-	}
-	vial_store_list_calls(f->store, "one", 5, listed, f);
-	settle(f);
-	g_assert_cmpuint(f->n_listed, ==, 5);
-	/* Not more than it is told to at a time; what runs stays, however old. */
-	prune(f, 8, 5);
-	g_assert_cmpuint(f->n_pruned, ==, 5);
-	g_assert_cmpuint(f->n_listed, ==, 5);
-	prune(f, 8, 5);
-	g_assert_cmpuint(f->n_pruned, ==, 2);
-	g_assert_cmpuint(f->n_listed, ==, 3);
-	prune(f, 8, 5);
-	g_assert_cmpuint(f->n_pruned, ==, 0);
-	g_assert_cmpuint(f->n_listed, ==, 3);
-}
-
-static void ended(GPtrArray *records, const GError *error, gpointer data)
-{
-	Fixture *f = data;
-	const VialCallRecord *call;
-
-	g_assert_no_error((GError *)error);
-	g_assert_cmpuint(records->len, ==, 1);
-	call = records->pdata[0];
-	g_assert_cmpstr(call->detail, ==, "{\"code\":\"1\"}");
-	g_assert_cmpstr(call->kind, ==, "run");
-	g_assert_cmpint(call->started_at, ==, 5);
-	g_assert_cmpstr(call->status, ==, "done");
-	g_assert_cmpstr(call->outcome, ==, "{\"exit_code\":0}");
-	g_assert_cmpint(call->ended_at, ==, 7);
-	f->n_pending--;
-}
-
-static void test_the_end_of_a_call_leaves_what_it_ran(Fixture *f, gconstpointer unused)
-{
-	VialCallRecord begun = { .id = (char *)"c",
-		                 .sandbox_id = (char *)"one",
-		                 .kind = (char *)"run",
-		                 .status = (char *)"running",
-		                 .detail = (char *)"{\"code\":\"1\"}",
-		                 .started_at = 5 };
-	VialCallRecord end = { .id = (char *)"c", .status = (char *)"done", .outcome = (char *)"{\"exit_code\":0}", .ended_at = 7 };
-
-	f->n_pending = 1;
-	vial_store_put_call(f->store, &begun, NULL, NULL);
-	vial_store_end_call(f->store, &end, NULL, NULL);
-	vial_store_list_calls(f->store, "one", 5, ended, f);
-	settle(f);
-}
-
-static void test_running_calls_are_interrupted_by_a_restart(Fixture *f, gconstpointer unused)
-{
-	VialCallRecord running = { .id = (char *)"r",
-		                   .sandbox_id = (char *)"one",
-		                   .kind = (char *)"exec",
-		                   .status = (char *)"running",
-		                   .detail = (char *)"{}",
-		                   .started_at = 1 };
-	VialCallRecord ended = running;
-	sqlite3_stmt *statement;
+	static const char *const old =
+		"CREATE TABLE migrations (number INTEGER PRIMARY KEY, name TEXT NOT NULL, applied_at TEXT NOT NULL) STRICT;"
+		"INSERT INTO migrations VALUES (1, 'x', 'x'), (2, 'x', 'x');"
+		"CREATE TABLE keys (id TEXT PRIMARY KEY, project TEXT NOT NULL, role TEXT NOT NULL, label TEXT NOT NULL,"
+		" hash TEXT NOT NULL UNIQUE, source TEXT NOT NULL, created_at INTEGER NOT NULL) STRICT;"
+		"INSERT INTO keys VALUES ('a', 'default', 'admin', 'admin', 'h1', 'file', 1), ('b', 'default', 'user', '', 'h2', 'api', 2),"
+		" ('c', 'other', 'admin', '', 'h3', 'api', 3);"
+		"CREATE TABLE sandboxes (id TEXT PRIMARY KEY, project TEXT NOT NULL, key_id TEXT NOT NULL, template_name TEXT NOT NULL, engine TEXT "
+		"NOT NULL,"
+		" status TEXT NOT NULL, document TEXT NOT NULL, created_at INTEGER NOT NULL, updated_at INTEGER NOT NULL, expires_at INTEGER NOT "
+		"NULL) STRICT;"
+		"INSERT INTO sandboxes VALUES ('s', 'third', 'a', 'base', 'gvisor', 'running', '{}', 1, 2, 3);"
+		"CREATE TABLE calls (id TEXT PRIMARY KEY, sandbox_id TEXT NOT NULL, kind TEXT NOT NULL, status TEXT NOT NULL, detail TEXT NOT NULL,"
+		" started_at INTEGER NOT NULL, ended_at INTEGER NOT NULL, outcome TEXT NOT NULL DEFAULT '') STRICT;"
+		"INSERT INTO calls VALUES ('c1', 's', 'run', 'done', '{}', 1, 2, ''), ('c2', 's', 'exec', 'running', '{}', 3, 0, '');"
+		"CREATE TABLE snapshots (id TEXT PRIMARY KEY, project TEXT NOT NULL, sandbox_id TEXT NOT NULL, template_name TEXT NOT NULL, name "
+		"TEXT NOT NULL,"
+		" document TEXT NOT NULL, size_bytes INTEGER NOT NULL, created_at INTEGER NOT NULL) STRICT;";
+	g_autoptr(GPtrArray) projects = NULL, keys = NULL, sandboxes = NULL, calls = NULL, none = NULL;
+	static const char *const roles[] = { "operator", "developer", "admin" };
+	static const char *const names[] = { "default", "other", "third" };
 	sqlite3 *db;
 
-	ended.id = (char *)"e";
-	ended.status = (char *)"done";
-	ended.ended_at = 2;
-	vial_store_put_call(f->store, &running, NULL, NULL);
-	vial_store_put_call(f->store, &ended, NULL, NULL);
-	vial_store_close(f->store);
-	f->store = vial_store_open(f->path, NULL);
-	g_assert_true(vial_store_interrupt_calls(f->store, 3, NULL));
+	vial_store_close(g_steal_pointer(&f->store));
+	g_assert_cmpint(g_unlink(f->path), ==, 0);
 	g_assert_cmpint(sqlite3_open(f->path, &db), ==, SQLITE_OK);
-	g_assert_cmpint(
-		sqlite3_prepare_v2(db, "SELECT group_concat(id || status || ended_at) FROM (SELECT * FROM calls ORDER BY id)", -1, &statement, NULL),
-		==, SQLITE_OK);
-	g_assert_cmpint(sqlite3_step(statement), ==, SQLITE_ROW);
-	g_assert_cmpstr((const char *)sqlite3_column_text(statement, 0), ==, "edone2,rinterrupted3");
-	sqlite3_finalize(statement);
+	g_assert_cmpint(sqlite3_exec(db, old, NULL, NULL, NULL), ==, SQLITE_OK);
 	sqlite3_close(db);
+	f->store = vial_store_open(f->path, NULL);
+	g_assert_nonnull(f->store);
+	projects = vial_store_load_projects(f->store, NULL);
+	g_assert_cmpuint(projects->len, ==, 3);
+	for (guint i = 0; i < 3; i++) {
+		g_assert_cmpstr(((VialProjectRecord *)projects->pdata[i])->id, ==, names[i]);
+		g_assert_cmpstr(((VialProjectRecord *)projects->pdata[i])->state, ==, "active");
+	}
+	keys = vial_store_load_keys(f->store, NULL);
+	g_assert_cmpuint(keys->len, ==, 3);
+	for (guint i = 0; i < 3; i++)
+		g_assert_cmpstr(((VialKeyRecord *)keys->pdata[i])->role, ==, roles[i]);
+	sandboxes = vial_store_load_sandboxes(f->store, NULL);
+	g_assert_cmpuint(sandboxes->len, ==, 1);
+	calls = vial_store_load_calls(f->store, NULL);
+	g_assert_cmpuint(calls->len, ==, 2);
+	g_assert_true(vial_store_forget_calls(f->store, NULL));
+	none = vial_store_load_calls(f->store, NULL);
+	g_assert_cmpuint(none->len, ==, 0);
 }
 
 static void test_a_failing_record_does_not_take_others_with_it(Fixture *f, gconstpointer unused)
 {
-	VialKeyRecord first = { .id = (char *)"a", .project = (char *)"p", .role = (char *)"user", .hash = (char *)"h1" };
+	VialKeyRecord first = { .id = (char *)"a", .project = (char *)"p", .role = (char *)"developer", .hash = (char *)"h1" };
 	VialSandboxRecord good = sandbox("good", "running");
 	sqlite3 *db;
 
@@ -395,105 +323,6 @@ static void test_refuses_what_is_no_database(Fixture *f, gconstpointer unused)
 	g_assert_nonnull(strstr(error->message, "database"));
 }
 
-/* ---- keys ---- */
-
-static char *read_admin_key(Fixture *f)
-{
-	g_autofree char *path = g_build_filename(f->dir, "keys", "admin.key", NULL);
-	char *text = NULL;
-	struct stat status;
-
-	g_assert_true(g_file_get_contents(path, &text, NULL, NULL));
-	g_assert_cmpint(stat(path, &status), ==, 0);
-	g_assert_cmpint(status.st_mode & 0777, ==, 0600);
-	return g_strchomp(text);
-}
-
-static gboolean works(VialKeys *keys, const char *key)
-{
-	g_autoptr(VialIdentity) identity = vial_keys_lookup(keys, key);
-
-	return identity != NULL;
-}
-
-static VialKeys *open_keys(Fixture *f)
-{
-	reopen(f);
-	VialKeys *keys = vial_keys_open(f->store, f->dir, NULL);
-	g_assert_nonnull(keys);
-	return keys;
-}
-
-static void test_the_admin_key_is_made_once_and_replaced_when_deleted(Fixture *f, gconstpointer unused)
-{
-	VialKeys *keys = open_keys(f);
-	g_autofree char *first = read_admin_key(f), *path = g_strdup(vial_keys_admin_file(keys));
-
-	g_assert_true(vial_keys_admin_file_is_new(keys));
-	g_assert_true(works(keys, first));
-	g_assert_false(works(keys, "vial_wrong"));
-	g_assert_false(works(keys, ""));
-	vial_keys_free(keys);
-
-	keys = open_keys(f);
-	g_autofree char *second = read_admin_key(f);
-	g_assert_cmpstr(first, ==, second);
-	g_assert_false(vial_keys_admin_file_is_new(keys));
-	g_assert_true(works(keys, first));
-	vial_keys_free(keys);
-
-	g_unlink(path);
-	for (int start = 0; start < 2; start++) {
-		keys = open_keys(f);
-		g_autofree char *third = read_admin_key(f);
-		g_assert_cmpstr(third, !=, first);
-		g_assert_true(works(keys, third));
-		g_assert_false(works(keys, first));
-		vial_keys_free(keys);
-	}
-}
-
-static void test_keys_are_added_and_revoked_and_never_stored(Fixture *f, gconstpointer unused)
-{
-	VialKeys *keys = open_keys(f);
-	g_autofree char *secret = vial_keys_add(keys, "other", VIAL_ROLE_USER, "ci", NULL, NULL), *content = NULL, *wal = NULL;
-	gsize size = 0, wal_size = 0;
-
-	g_autoptr(VialIdentity) identity = vial_keys_lookup(keys, secret);
-	g_assert_cmpstr(identity->project, ==, "other");
-	g_assert_cmpint(identity->role, ==, VIAL_ROLE_USER);
-	vial_keys_free(keys);
-
-	keys = open_keys(f);
-	g_assert_true(works(keys, secret));
-	g_assert_true(vial_keys_revoke(keys, identity->key_id, NULL, NULL));
-	g_assert_false(vial_keys_revoke(keys, identity->key_id, NULL, NULL));
-	g_assert_false(works(keys, secret));
-	vial_keys_free(keys);
-
-	keys = open_keys(f);
-	g_assert_false(works(keys, secret));
-	vial_keys_free(keys);
-	g_autofree char *wal_path = g_strconcat(f->path, "-wal", NULL);
-	g_assert_true(g_file_get_contents(f->path, &content, &size, NULL));
-	g_assert_null(memmem(content, size, secret, strlen(secret)));
-	if (g_file_get_contents(wal_path, &wal, &wal_size, NULL))
-		g_assert_null(memmem(wal, wal_size, secret, strlen(secret)));
-}
-
-static void test_a_damaged_admin_key_is_told(Fixture *f, gconstpointer unused)
-{
-	VialKeys *keys = open_keys(f);
-	g_autofree char *path = g_strdup(vial_keys_admin_file(keys));
-	g_autoptr(GError) error = NULL;
-
-	vial_keys_free(keys);
-	g_assert_true(g_file_set_contents(path, "hello", -1, NULL));
-	reopen(f);
-	g_assert_null(vial_keys_open(f->store, f->dir, &error));
-	g_assert_nonnull(strstr(error->message, "delete it"));
-}
-
 int main(int argc, char **argv)
 {
 	g_test_init(&argc, &argv, NULL);
@@ -502,17 +331,12 @@ int main(int argc, char **argv)
 	ADD("/store/remembers", test_remembers);
 	ADD("/store/keeps-the-order-under-load", test_keeps_the_order_under_load);
 	ADD("/store/closing-writes-what-is-queued", test_closing_writes_what_is_queued);
-	ADD("/store/lists-and-prunes-calls", test_lists_and_prunes_calls);
-	ADD("/store/the-end-of-a-call-leaves-what-it-ran", test_the_end_of_a_call_leaves_what_it_ran);
-	ADD("/store/running-calls-are-interrupted-by-a-restart", test_running_calls_are_interrupted_by_a_restart);
+	ADD("/store/an-older-database-is-taken-over", test_an_older_database_is_taken_over);
 	ADD("/store/a-failing-record-does-not-take-others-with-it", test_a_failing_record_does_not_take_others_with_it);
 	ADD("/store/what-is-committed-is-no-failure-while-somebody-reads", test_what_is_committed_is_no_failure_while_somebody_reads);
 	ADD("/store/a-damaged-table-is-not-one-with-fewer-records", test_a_damaged_table_is_not_one_with_fewer_records);
 	ADD("/store/is-private", test_is_private);
 	ADD("/store/refuses-a-newer-schema", test_refuses_a_newer_schema);
 	ADD("/store/refuses-what-is-no-database", test_refuses_what_is_no_database);
-	ADD("/keys/the-admin-key-is-made-once-and-replaced-when-deleted", test_the_admin_key_is_made_once_and_replaced_when_deleted);
-	ADD("/keys/are-added-and-revoked-and-never-stored", test_keys_are_added_and_revoked_and_never_stored);
-	ADD("/keys/a-damaged-admin-key-is-told", test_a_damaged_admin_key_is_told);
 	return g_test_run();
 }

@@ -51,6 +51,9 @@ static char *flag_name(const VialSetting *setting)
 
 static gssize find_setting(const char *name)
 {
+	/* What a setting was called in an older version. */
+	if (strcmp(name, "call_log_days") == 0)
+		name = "audit_retention_days";
 	for (gsize i = 0; i < vial_n_settings; i++)
 		if (strcmp(vial_settings[i].name, name) == 0)
 			return (gssize)i;

@@ -41,8 +41,33 @@ typedef struct VialConfig {
 	gint64 default_ttl_seconds;
 	gint64 max_ttl_seconds; /* 0: no limit */
 	gint64 default_idle_seconds;
-	gint64 call_log_days;
 	gint64 time_scale; /* how many times longer than usual guests are waited for */
+
+	/* the audit */
+	gboolean audit;
+	gboolean audit_sync;
+	gint64 audit_code_max_kb;
+	gint64 audit_retention_days; /* of bodies; 0: for ever */
+	gint64 audit_head_records;
+	gint64 audit_head_seconds;
+	char **audit_heads_to;
+	char *audit_key_file;     /* "": keys/audit.key, which is made */
+	char *audit_secrets_file; /* "" for none */
+
+	/* traces */
+	char *otlp_endpoint;     /* "": none are exported */
+	char **otlp_headers;     /* name=value */
+	char *otlp_headers_file; /* "" for none */
+	char *otlp_service_name;
+
+	/* people */
+	char *oidc_issuer; /* "": they have none, only keys */
+	char **oidc_audience;
+	char *oidc_jwks_file; /* "": the keys are fetched */
+	char **oidc_rules;
+	gint64 oidc_clock_skew_seconds;
+	char *oidc_ca_file; /* "": the system's certificates */
+	gboolean oidc_allow_http;
 
 	/* messages */
 	char *log_level;

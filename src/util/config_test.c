@@ -125,7 +125,7 @@ static void forget_environment(void)
 	g_auto(GStrv) names = g_listenv();
 
 	for (char **name = names; *name; name++)
-		if (g_str_has_prefix(*name, "VIAL_"))
+		if (g_str_has_prefix(*name, "VIAL_") && strcmp(*name, "VIAL_SOURCE_DIR") != 0)
 			g_unsetenv(*name);
 }
 

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <glib.h>
+#include <jansson.h>
 
 #define VIAL_ERROR (vial_error_quark())
 GQuark vial_error_quark(void);
@@ -28,7 +29,14 @@ typedef enum {
 
 /* Sets *error and returns FALSE, so that failing is one line. */
 gboolean vial_fail(GError **error, VialErrorCode code, const char *format, ...) G_GNUC_PRINTF(3, 4);
+/*
+ * The same with what a program wants to know besides the sentence: an object, shown to clients as "detail". An integer
+ * "retry_after" in it says after how many seconds it is worth to ask again. `detail` is taken over, whoever listens.
+ */
+gboolean vial_fail_with(GError **error, VialErrorCode code, json_t *detail, const char *format, ...) G_GNUC_PRINTF(4, 5);
+/* That object, borrowed, or NULL. A copy of the error has it, too. */
+const json_t *vial_error_detail(const GError *error);
 
 unsigned vial_error_http_status(const GError *error);
-/* invalid|unauthorized|not_found|conflict|quota|unavailable|timeout|internal */
+/* invalid|unauthorized|forbidden|not_found|conflict|quota|unavailable|timeout|internal */
 const char *vial_error_type(const GError *error);

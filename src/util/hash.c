@@ -1,24 +1,55 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "util/hash.h"
 
+#include <gnutls/crypto.h>
 #include <string.h>
 
 void vial_sha256(const void *data, gsize size, guint8 out[VIAL_SHA256_BYTES])
 {
-	g_autoptr(GChecksum) sum = g_checksum_new(G_CHECKSUM_SHA256);
-	gsize length = VIAL_SHA256_BYTES;
-
-	g_checksum_update(sum, data, (gssize)size);
-	g_checksum_get_digest(sum, out, &length);
+	/* It fails for algorithms that it does not have, which this is not. */
+	if (gnutls_hash_fast(GNUTLS_DIG_SHA256, data, size, out) < 0)
+		g_error("GnuTLS has no SHA-256");
 }
 
 void vial_hmac_sha256(const void *key, gsize key_size, const void *data, gsize size, guint8 out[VIAL_SHA256_BYTES])
 {
-	g_autoptr(GHmac) hmac = g_hmac_new(G_CHECKSUM_SHA256, key, key_size);
-	gsize length = VIAL_SHA256_BYTES;
+	if (gnutls_hmac_fast(GNUTLS_MAC_SHA256, key, key_size, data, size, out) < 0)
+		g_error("GnuTLS has no HMAC-SHA-256");
+}
 
-	g_hmac_update(hmac, data, (gssize)size);
-	g_hmac_get_digest(hmac, out, &length);
+struct VialSha256 {
+	gnutls_hash_hd_t handle;
+};
+
+VialSha256 *vial_sha256_new(void)
+{
+	VialSha256 *sum = g_new0(VialSha256, 1);
+
+	if (gnutls_hash_init(&sum->handle, GNUTLS_DIG_SHA256) < 0)
+		g_error("GnuTLS has no SHA-256");
+	return sum;
+}
+
+void vial_sha256_add(VialSha256 *sum, const void *data, gsize size)
+{
+	gnutls_hash(sum->handle, data, size);
+}
+
+char *vial_sha256_text(const VialSha256 *sum)
+{
+	gnutls_hash_hd_t copy = gnutls_hash_copy(sum->handle);
+	guint8 digest[VIAL_SHA256_BYTES];
+
+	gnutls_hash_deinit(copy, digest);
+	return vial_hex_encode(digest, sizeof(digest));
+}
+
+void vial_sha256_free(VialSha256 *sum)
+{
+	if (!sum)
+		return;
+	gnutls_hash_deinit(sum->handle, NULL);
+	g_free(sum);
 }
 
 gboolean vial_constant_time_equal(const void *a, const void *b, gsize size)

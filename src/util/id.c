@@ -6,7 +6,7 @@
 #include <sys/random.h>
 
 static const char id_alphabet[] = "abcdefghijklmnopqrstuvwxyz0123456789";
-static const char secret_alphabet[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";
+static const char secret_alphabet[] = "0123456789abcdef";
 
 static void fill_random(guint8 *bytes, gsize size)
 {

@@ -14,5 +14,5 @@ void vial_id_fill(char out[VIAL_ID_LENGTH + 1]);
 char *vial_id_new(void);
 gboolean vial_id_is_valid(const char *text);
 
-/* `prefix` followed by `length` characters of [A-Za-z0-9], each with equal chance. */
+/* `prefix` followed by `length` hexadecimal digits, each with equal chance. */
 char *vial_secret_new(const char *prefix, gsize length);

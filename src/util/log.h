@@ -30,7 +30,7 @@ void vial_log_write(VialLogLevel level, const char *module, const char *message,
 
 /*
  * vial_log_warning("engine", "the sandbox did not stop in time", "sandbox_id", id, "error", error->message);
- * Keys in use: request_id, sandbox_id, error, and those that say what the message is about. The message is a constant.
+ * Keys in use: request_id, trace_id, sandbox_id, error, and those that say what the message is about. The message is a constant.
  */
 #define vial_log_at(level, module, ...)                                       \
 	do {                                                                  \

@@ -21,7 +21,28 @@ static void test_error_meanings(void)
 	g_assert_cmpuint(vial_error_http_status(full), ==, 507);
 	g_assert_cmpstr(vial_error_type(full), ==, "quota");
 	g_assert_cmpuint(vial_error_http_status(foreign), ==, 500);
+	g_assert_null(vial_error_detail(foreign));
 	g_assert_false(vial_fail(NULL, VIAL_ERROR_INVALID, "nobody listens"));
+}
+
+static void test_error_detail(void)
+{
+	g_autoptr(GError) error = NULL, plain = NULL, copy = NULL;
+
+	g_assert_false(vial_fail_with(&error, VIAL_ERROR_QUOTA, json_pack("{s:i}", "retry_after", 7), "come again in %d s", 7));
+	g_assert_cmpstr(error->message, ==, "come again in 7 s");
+	g_prefix_error(&error, "too soon: ");
+	copy = g_error_copy(error);
+	g_clear_error(&error);
+	g_assert_true(g_error_matches(copy, VIAL_ERROR, VIAL_ERROR_QUOTA));
+	g_assert_cmpstr(copy->message, ==, "too soon: come again in 7 s");
+	g_assert_cmpint(json_integer_value(json_object_get(vial_error_detail(copy), "retry_after")), ==, 7);
+
+	vial_fail(&plain, VIAL_ERROR_FORBIDDEN, "no");
+	g_assert_cmpstr(vial_error_type(plain), ==, "forbidden");
+	g_assert_null(vial_error_detail(plain));
+	g_assert_null(vial_error_detail(NULL));
+	g_assert_false(vial_fail_with(NULL, VIAL_ERROR_QUOTA, json_object(), "nobody listens"));
 }
 
 static void test_ids(void)
@@ -246,6 +267,7 @@ int main(int argc, char **argv)
 {
 	g_test_init(&argc, &argv, NULL);
 	g_test_add_func("/util/error-meanings", test_error_meanings);
+	g_test_add_func("/util/error-detail", test_error_detail);
 	g_test_add_func("/util/ids", test_ids);
 	g_test_add_func("/util/time", test_time);
 	g_test_add_func("/util/hashes", test_hashes);

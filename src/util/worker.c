@@ -6,7 +6,7 @@
  * there may be more of them.
  */
 static const int lane_threads[VIAL_LANE_COUNT] = {
-	[VIAL_LANE_BULK] = 4, [VIAL_LANE_BOOT] = 4, [VIAL_LANE_WAIT] = 8, [VIAL_LANE_LIMIT] = 2, [VIAL_LANE_NET] = 1,
+	[VIAL_LANE_BULK] = 4, [VIAL_LANE_BOOT] = 4, [VIAL_LANE_WAIT] = 8, [VIAL_LANE_LIMIT] = 2, [VIAL_LANE_NET] = 1, [VIAL_LANE_QUERY] = 1,
 };
 
 typedef struct {

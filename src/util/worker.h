@@ -18,10 +18,11 @@ typedef enum {
 	VIAL_LANE_WAIT,  /* waits for others, up to ten seconds: sweeping up after a sandbox */
 	VIAL_LANE_LIMIT, /* a sandbox's limits: kernel files, which wait for the kernel's locks */
 	VIAL_LANE_NET,   /* one thread, so first in, first out: rules and connections of the network */
+	VIAL_LANE_QUERY, /* one thread with a connection of its own: questions to the audit */
 	VIAL_LANE_COUNT,
 } VialLane;
 
-/* `done` may be NULL. Jobs of one lane begin in the order in which they were given; only VIAL_LANE_NET also ends them in it. */
+/* `done` may be NULL. Jobs of one lane begin in the order in which they were given; only those with one thread also end them in it. */
 void vial_worker_run_in(VialLane lane, VialWorkFunc work, VialWorkFunc done, gpointer data);
 /* In VIAL_LANE_BULK. */
 void vial_worker_run(VialWorkFunc work, VialWorkFunc done, gpointer data);

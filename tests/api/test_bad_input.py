@@ -3,13 +3,12 @@
 fields have a table of their own. Whatever comes, viald answers in its own words, lives, and holds nothing open for it."""
 
 import re
-import subprocess
 
 import pytest
 
 from bad_input import CASES, Route, check, check_error_body
 from rawhttp import Connection, request_bytes
-from tools import UNKNOWN_ID, descriptors, wait_until
+from tools import UNKNOWN_ID, descriptors, served_routes, wait_until
 from vial import build_dir
 
 PUBLIC = {"/healthz", "/v1/healthz"}
@@ -30,11 +29,7 @@ TOO_LARGE_ELSEWHERE = {"two megabytes", "two megabytes in chunks"}
 
 
 def served():
-    program = build_dir() / "viald"
-    if not program.exists():
-        return []  # collected without a build: pytest.ini makes that an error
-    lines = subprocess.run([program, "--print-routes"], capture_output=True, text=True, timeout=20).stdout.splitlines()
-    return [line for line in lines if line]
+    return [f"{method} {pattern}" for method, pattern, _, _ in served_routes(build_dir() / "viald")]
 
 
 def path_of(line, values):
@@ -47,7 +42,7 @@ def path_of(line, values):
 
 
 def values_for(sandbox):
-    return {"id": sandbox.id, "name": "minimal", "snapshot": UNKNOWN_ID, "pid": "999999", "port": "59999", "path": "a/b", "sid": UNKNOWN_ID}
+    return {"id": sandbox.id, "name": "minimal", "snapshot": UNKNOWN_ID, "pid": "999999", "port": "59999", "path": "a/b", "sid": UNKNOWN_ID, "project": "default", "key": UNKNOWN_ID, "seq": "1"}
 
 
 def route_for(line, sandbox, key):
@@ -74,7 +69,7 @@ def test_bad_requests_are_refused_in_viald_s_words(daemon, client, sandbox, line
 
 @pytest.mark.parametrize("line", [line for line in served() if "{" in line])
 def test_unknown_ids_are_404_on_every_route(client, line):
-    values = {"id": UNKNOWN_ID, "name": "none", "snapshot": UNKNOWN_ID, "pid": "1", "port": "80", "path": "x", "sid": UNKNOWN_ID}
+    values = {"id": UNKNOWN_ID, "name": "none", "snapshot": UNKNOWN_ID, "pid": "1", "port": "80", "path": "x", "sid": UNKNOWN_ID, "project": "none", "key": UNKNOWN_ID, "seq": "999999999"}
     method, path = path_of(line, values)
     body = {"cmd": "true", "code": "1", "path": "/workspace/a", "to": "/workspace/b", "count": 1, "port": 80, "url": "http://a/", "mode": "disabled"}
     upgrade = {"Connection": "Upgrade", "Upgrade": "websocket", "Sec-WebSocket-Version": "13", "Sec-WebSocket-Key": "AAAAAAAAAAAAAAAAAAAAAA=="}

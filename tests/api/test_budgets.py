@@ -3,13 +3,12 @@
 
 import hashlib
 import json
-import sqlite3
 import time
 
 import pytest
 
 from rawhttp import Connection, request_bytes
-from tools import check_refusal, follow, run, slow, wait_until
+from tools import check_refusal, follow, records, run, slow, wait_until
 
 MEGABYTE = 1 << 20
 CELL = 8 * MEGABYTE
@@ -76,18 +75,12 @@ def test_only_those_with_a_key_may_send_that_much(daemon, sandbox):
         assert daemon.rss_kb() - before < 8 * 1024
 
 
-def test_a_cell_is_written_to_the_record_once(daemon, sandbox):
+def test_a_cell_is_written_to_the_record_once(client, sandbox):
     mark = "a cell that is on record"
     result = run(sandbox, f"'{mark}'")
-
-    def record():
-        with sqlite3.connect(f"file:{daemon.data}/db.sqlite?mode=ro", uri=True) as db:
-            return db.execute("SELECT status, detail, outcome FROM calls WHERE id = ?", [result["execution_id"]]).fetchone()
-
-    wait_until(lambda: record() and record()[0] == "done")
-    _, detail, outcome = record()
-    assert mark in json.loads(detail)["code"]
-    assert mark not in outcome and json.loads(outcome)["exit_code"] == 0
+    told = [record for record in records(client, sandbox=sandbox.id) if mark in json.dumps(record)]
+    assert [record["operation"] for record in told] == [result["execution_id"]]
+    assert mark in told[0]["body"]["code"] and told[0]["exit_code"] == 0
 
 
 # Input

@@ -29,4 +29,16 @@ def test_answers_fit_their_schemas(client, sandbox):
     check_shape("Execution", run(sandbox, "1 + 1"))
     for process in sandbox.call("GET", "/processes")["processes"]:
         check_shape("Process", process)
+    check_shape("Project", client.call("GET", "/v1/projects/default"))
+    check_shape("QuotaState", client.call("GET", "/v1/projects/default/quotas"))
+    for row in client.call("GET", "/v1/projects/default/usage?group_by=day,template,agent,key,project"):
+        check_shape("Usage", row)
+    made = client.call("POST", "/v1/keys", {"name": "shape", "role": "runner", "allow": {"templates": ["minimal"]}, "limits": {"max_sandboxes": 1}})
+    check_shape("KeyWithSecret", made)
+    check_shape("Key", client.call("GET", f"/v1/keys/{made['id']}"))
+    client.ask("DELETE", f"/v1/keys/{made['id']}")
+    for record in client.call("GET", "/v1/audit?limit=1000")["items"]:
+        check_shape("Record", record)
+    check_shape("Heads", client.call("GET", "/v1/audit/heads"))
+    check_shape("Verdict", client.call("POST", "/v1/audit/verify", {}))
     check_shape("Error", client.ask("GET", "/v1/nothing").json())

@@ -21,7 +21,7 @@ def test_head_is_answered_wherever_get_is(client, sandbox):
 
 def test_me_says_whose_key_it_is(client):
     me = client.call("GET", "/v1/me")
-    assert me["project"] == "default" and me["role"] == "admin"
+    assert me["project"] == "default" and me["role"] == "operator"
     assert re.fullmatch(r"[a-z0-9]{20}", me["key_id"])
     assert me["engine"] and me["engine_reason"]
     assert client.key not in str(me)

@@ -83,7 +83,7 @@ def tainted(value, name=""):
 
 class ApiError(Exception):
     def __init__(self, code, type_, sentence):
-        self.body = {"code": code, "error": sentence, "type": type_, "request_id": "req" + new_id()[:9]}
+        self.body = {"code": code, "error": sentence, "message": sentence, "type": type_, "request_id": "req" + new_id()[:9]}
         self.code = code
 
 

@@ -80,17 +80,30 @@ static void on_websocket(VialRequest *request)
 }
 
 static const VialRoute routes[] = {
-	{ "POST", "/j", on_json, VIAL_ROUTE_PUBLIC, 1000 },
-	{ "GET", "/i/{id}", on_item, 0, 0 },
-	{ "POST", "/r", on_raw, VIAL_ROUTE_PUBLIC | VIAL_ROUTE_RAW_BODY, 1000 },
-	{ "PUT", "/s", on_stream, VIAL_ROUTE_PUBLIC | VIAL_ROUTE_STREAM_BODY, 0 },
-	{ "ANY", "/p/{port}/{path...}", on_stream, VIAL_ROUTE_PUBLIC | VIAL_ROUTE_STREAM_BODY | VIAL_ROUTE_ANY_METHOD, 0 },
-	{ "GET", "/w", on_websocket, VIAL_ROUTE_PUBLIC | VIAL_ROUTE_UPGRADE, 0 },
+	{ "POST", "/j", on_json, VIAL_ROUTE_PUBLIC, 1000, 0 },
+	{ "GET", "/i/{id}", on_item, 0, 0, 0 },
+	{ "POST", "/r", on_raw, VIAL_ROUTE_PUBLIC | VIAL_ROUTE_RAW_BODY, 1000, 0 },
+	{ "PUT", "/s", on_stream, VIAL_ROUTE_PUBLIC | VIAL_ROUTE_STREAM_BODY, 0, 0 },
+	{ "ANY", "/p/{port}/{path...}", on_stream, VIAL_ROUTE_PUBLIC | VIAL_ROUTE_STREAM_BODY | VIAL_ROUTE_ANY_METHOD, 0, 0 },
+	{ "GET", "/w", on_websocket, VIAL_ROUTE_PUBLIC | VIAL_ROUTE_UPGRADE, 0, 0 },
 };
 
-static VialIdentity *authenticate(const char *key, gpointer data)
+static gboolean accept_late(gpointer data)
 {
-	return strcmp(key, "k") == 0 ? vial_identity_new("k", "p", VIAL_ROLE_USER, "") : NULL;
+	g_autoptr(VialRequest) request = data;
+
+	vial_request_authenticated(request, vial_identity_new(VIAL_PRINCIPAL_KEY, "l", "p", VIAL_ROLE_RUNNER, ""), NULL);
+	return G_SOURCE_REMOVE;
+}
+
+/* "k" is known at once, "l" a turn of the loop later. */
+static void authenticate(VialRequest *request, const char *key, gpointer data)
+{
+	if (strcmp(key, "l") == 0)
+		g_idle_add(accept_late, vial_request_ref(request));
+	else
+		vial_request_authenticated(
+			request, strcmp(key, "k") == 0 ? vial_identity_new(VIAL_PRINCIPAL_KEY, "k", "p", VIAL_ROLE_RUNNER, "") : NULL, NULL);
 }
 
 static void stop(void)

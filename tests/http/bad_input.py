@@ -12,7 +12,7 @@ from typing import Callable
 
 from rawhttp import Closed, Connection, request_bytes
 
-KNOWN_TYPES = {"invalid", "unauthorized", "not_found", "conflict", "quota", "unavailable", "timeout", "internal"}
+KNOWN_TYPES = {"invalid", "unauthorized", "forbidden", "not_found", "conflict", "quota", "unavailable", "timeout", "internal"}
 CLOSED = 0
 
 
@@ -206,7 +206,7 @@ def check_error_body(answer):
     body = answer.json()
     assert body["code"] == answer.status
     assert body["type"] in KNOWN_TYPES
-    assert isinstance(body["error"], str) and body["error"]
+    assert isinstance(body["error"], str) and body["error"] and body["message"] == body["error"]
     assert body["request_id"] == answer.headers["x-request-id"]
 
 

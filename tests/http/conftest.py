@@ -2,6 +2,7 @@
 import os
 import subprocess
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -12,6 +13,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 from rawhttp import ask  # noqa: E402
 
 ROOT = Path(__file__).resolve().parents[2]
+OPTIONS = os.environ.get("VIAL_TEST_SERVER_OPTIONS", "").split()  # of every server: the same tests under other circumstances
 
 
 def find_program():
@@ -19,23 +21,33 @@ def find_program():
     return build / "tests/http/http-echo-server"
 
 
+def address_of(url):
+    if url.startswith("unix:"):
+        return url[len("unix:"):]
+    parts = urlsplit(url)
+    return (parts.hostname, parts.port)
+
+
 class Server:
     """The test server of src/http in a process of its own."""
 
-    def __init__(self, *options, listen="127.0.0.1:0"):
-        self.process = subprocess.Popen([find_program(), "--listen", listen, *map(str, options)], stdout=subprocess.PIPE, text=True)
+    def __init__(self, *options, listen="127.0.0.1:0", log=None):
+        command = [find_program(), "--listen", listen, *OPTIONS, *map(str, options)]
+        with open(log, "w") if log else nullcontext() as stderr:
+            self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=stderr, text=True)
         self.url = self.process.stdout.readline().strip()
-        if self.url.startswith("unix:"):
-            self.address = self.url[len("unix:"):]
-        else:
-            parts = urlsplit(self.url)
-            self.address = (parts.hostname, parts.port)
+        self.address = address_of(self.url)
+        # Where the counters are: a server of its own if answers of the first one may be held.
+        self.control = address_of(self.process.stdout.readline().strip()) if "--commit" in command else self.address
 
     def ask(self, method, path, **options):
         return ask(self.address, method, path, **options)
 
     def counters(self):
-        return self.ask("GET", "/counters", key=None).json()
+        """Asking is one of the connections and requests, also when it is a connection to the other server."""
+        counters = ask(self.control, "GET", "/counters", key=None).json()
+        is_apart = self.control != self.address
+        return {**counters, "connections": counters["connections"] + is_apart, "requests": counters["requests"] + is_apart}
 
     def rss_kb(self):
         for line in Path(f"/proc/{self.process.pid}/status").read_text().splitlines():

@@ -2,8 +2,11 @@
 /*
  * A server with one route for each thing src/http can do, for the tests of src/http and for measuring it. Prints its
  * address, serves until SIGTERM. Options: --listen ADDRESS --cert FILE --key FILE --origin ORIGIN --header-timeout MS
- * --idle-timeout MS --body-timeout MS --max-connections N --name HOST --data DIR --log LEVEL. The key is "secret", or with
- * --data what viald's own keys say.
+ * --idle-timeout MS --body-timeout MS --max-connections N --name HOST --data DIR --log LEVEL --auth-delay MS
+ * --commit MS. The keys are "secret" and "other", or with --data what viald's own keys say.
+ *
+ * With --commit nothing leaves before it is committed, every MS, or for 0 when POST /commit says so. That and the counters are
+ * then served by a second server, which waits for nothing and whose address is printed after the first.
  */
 #include <glib-unix.h>
 #include <stdio.h>
@@ -18,6 +21,8 @@
 
 /* Counted so that tests see what happened to clients that left. */
 static struct {
+	int authenticating;
+	int auth_gone;
 	int waiting;
 	int gone;
 	int broken_uploads;
@@ -25,6 +30,30 @@ static struct {
 	int streams;
 	int websockets;
 } counters;
+
+static struct {
+	const char *key;
+	VialIdentity *identity;
+} people[] = { { "secret", NULL }, { "other", NULL }, { "stubborn", NULL } };
+
+static VialIdentity *find_person(const char *key)
+{
+	for (gsize i = 0; key && i < G_N_ELEMENTS(people); i++)
+		if (strcmp(key, people[i].key) == 0 && !people[i].identity->has_ended)
+			return people[i].identity;
+	return NULL;
+}
+
+/* What was recorded and what of it is on the disk: numbers are all there is. */
+static struct {
+	guint64 recorded;
+	guint64 committed;
+} journal;
+
+static guint64 uncommitted(gpointer data)
+{
+	return journal.recorded > journal.committed ? journal.recorded : 0;
+}
 
 static gint64 query_int(VialRequest *request, const char *name, gint64 otherwise)
 {
@@ -54,10 +83,11 @@ static void get_counters(VialRequest *request)
 
 	vial_server_stats(*server, &stats);
 	vial_request_reply_json(request, 200,
-	                        json_pack("{s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i}", "waiting", counters.waiting, "gone", counters.gone,
-	                                  "broken_uploads", counters.broken_uploads, "complete_uploads", counters.complete_uploads, "streams",
-	                                  counters.streams, "websockets", counters.websockets, "connections", (int)stats.connections, "requests",
-	                                  (int)stats.requests, "upgraded", (int)stats.upgraded));
+	                        json_pack("{s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i}", "authenticating", counters.authenticating,
+	                                  "auth_gone", counters.auth_gone, "waiting", counters.waiting, "gone", counters.gone, "broken_uploads",
+	                                  counters.broken_uploads, "complete_uploads", counters.complete_uploads, "streams", counters.streams,
+	                                  "websockets", counters.websockets, "connections", (int)stats.connections, "requests", (int)stats.requests,
+	                                  "upgraded", (int)stats.upgraded));
 }
 
 static void post_echo(VialRequest *request)
@@ -107,6 +137,36 @@ static void get_params(VialRequest *request)
 	                                  vial_request_query(request, "path"), "query", query));
 }
 
+/* Fails as asked: `status`, and a detail if `retry_after` is given, which "soon" makes no number. */
+static void get_fail(VialRequest *request)
+{
+	gint64 status = query_int(request, "status", 500);
+	const char *retry_after = vial_request_query(request, "retry_after");
+	json_t *detail = NULL;
+	GError *error = NULL;
+
+	for (int code = VIAL_ERROR_INTERNAL; code <= VIAL_ERROR_GATEWAY; code++) {
+		g_autoptr(GError) probe = g_error_new_literal(VIAL_ERROR, code, "");
+		if (vial_error_http_status(probe) != status)
+			continue;
+		if (retry_after && strcmp(retry_after, "soon") == 0)
+			detail = json_pack("{s:s, s:s}", "limit", "sandboxes", "retry_after", retry_after);
+		else if (retry_after)
+			detail = json_pack("{s:s, s:I}", "limit", "sandboxes", "retry_after", (json_int_t)query_int(request, "retry_after", 0));
+		vial_fail_with(&error, (VialErrorCode)code, detail, "this failed with %d", (int)status);
+		vial_request_reply_error(request, error);
+		return;
+	}
+	vial_request_reply_fail(request, VIAL_ERROR_INVALID, "no error has this status");
+}
+
+static void get_trace(VialRequest *request)
+{
+	vial_request_reply_json(
+		request, 200,
+		json_pack("{s:s?, s:s?}", "trace_id", vial_request_trace_id(request), "parent_span", vial_request_parent_span(request)));
+}
+
 /* ---- answers that come later ---- */
 
 typedef struct {
@@ -119,6 +179,7 @@ static gboolean answer_late(gpointer data)
 	g_autofree Wait *wait = data;
 
 	counters.waiting--;
+	journal.recorded++;
 	vial_request_reply_json(wait->request, 200, json_pack("{s:b}", "late", 1));
 	vial_request_unref(wait->request);
 	return G_SOURCE_REMOVE;
@@ -142,6 +203,67 @@ static void post_wait(VialRequest *request)
 	wait->request = vial_request_ref(request);
 	wait->timer = g_timeout_add((guint)query_int(request, "ms", 100), answer_late, wait);
 	vial_request_on_gone(request, forget_wait, wait);
+}
+
+/* ---- the journal, for --commit ---- */
+
+static void commit(VialServer *server, guint64 ticket)
+{
+	journal.committed = MAX(journal.committed, ticket);
+	vial_server_committed(server, ticket);
+}
+
+static gboolean commit_all(gpointer data)
+{
+	VialServer **server = data;
+
+	commit(*server, journal.recorded);
+	return G_SOURCE_CONTINUE;
+}
+
+static void reply_journal(VialRequest *request)
+{
+	vial_request_reply_json(request, 200,
+	                        json_pack("{s:I, s:I}", "recorded", (json_int_t)journal.recorded, "committed", (json_int_t)journal.committed));
+}
+
+/* Up to `ticket`, or everything. */
+static void post_commit(VialRequest *request)
+{
+	VialServer **server = vial_request_app(request);
+
+	commit(*server, (guint64)query_int(request, "ticket", (gint64)journal.recorded));
+	reply_journal(request);
+}
+
+/* What is recorded stays uncommitted. */
+static void post_fail_commit(VialRequest *request)
+{
+	VialServer **server = vial_request_app(request);
+
+	vial_server_commit_failed(*server);
+	reply_journal(request);
+}
+
+/* ---- identities ---- */
+
+/* A public route that finds out by itself who it is. */
+static void post_open_wait(VialRequest *request)
+{
+	vial_request_set_identity(request, find_person(vial_request_key(request)));
+	post_wait(request);
+}
+
+/* Revokes the key `who`. */
+static void post_end(VialRequest *request)
+{
+	VialServer **server = vial_request_app(request);
+	VialIdentity *person = find_person(vial_request_query(request, "who"));
+
+	if (person)
+		person->has_ended = TRUE;
+	vial_server_cut_ended(*server);
+	vial_request_reply_json(request, 200, json_pack("{s:b}", "ended", person != NULL));
 }
 
 /* ---- streamed answers ---- */
@@ -180,6 +302,7 @@ static void produce(VialRequest *request, gpointer data)
 	while (download->left > 0) {
 		gsize n = (gsize)MIN(download->left, 256 * 1024);
 		download->left -= (gint64)n;
+		journal.recorded++;
 		if (vial_request_stream_write(request, g_bytes_new_from_bytes(block, 0, n)) > VIAL_BODY_HIGH_BYTES)
 			return;
 	}
@@ -222,6 +345,7 @@ static gboolean send_event(gpointer data)
 {
 	Events *events = data;
 
+	journal.recorded++;
 	vial_request_sse_send(events->request, "tick", json_pack("{s:I}", "left", (json_int_t)events->left));
 	if (--events->left > 0)
 		return G_SOURCE_CONTINUE;
@@ -368,50 +492,105 @@ static void websocket_closed(VialWebSocket *socket, unsigned code, gpointer data
 	counters.websockets--;
 }
 
-static void websocket_open(VialWebSocket *socket, gpointer data)
-{
-	counters.websockets++;
-}
-
 static void get_websocket(VialRequest *request)
 {
 	static const VialWebSocketHandlers handlers = {
-		.opened = websocket_open,
 		.message = echo_message,
 		.closed = websocket_closed,
 	};
 
-	vial_websocket_accept(request, NULL, &handlers, NULL);
+	if (vial_websocket_accept(request, NULL, &handlers, NULL))
+		counters.websockets++; /* closed() comes for every one, also if its 101 never left */
 }
 
 static const VialRoute routes[] = {
-	{ "GET", "/healthz", get_healthz, VIAL_ROUTE_PUBLIC, 0 },
-	{ "GET", "/counters", get_counters, VIAL_ROUTE_PUBLIC, 0 },
-	{ "GET", "/v1/hello", get_hello, 0, 0 },
-	{ "POST", "/v1/echo", post_echo, 0, 0 },
-	{ "POST", "/v1/typed", post_typed, 0, 0 },
-	{ "POST", "/v1/raw", post_raw, VIAL_ROUTE_RAW_BODY, 100000 },
-	{ "GET", "/v1/items/{name}", get_params, 0, 0 },
-	{ "DELETE", "/v1/items/{name}", get_params, 0, 0 },
-	{ "GET", "/v1/items/special/fixed", get_hello, 0, 0 },
-	{ "POST", "/v1/wait", post_wait, 0, 0 },
-	{ "GET", "/v1/download", get_download, 0, 0 },
-	{ "POST", "/v1/events", post_events, 0, 0 },
-	{ "PUT", "/v1/upload", put_upload, VIAL_ROUTE_STREAM_BODY, 0 },
-	{ "ANY", "/v1/ports/{port}/{path...}", any_proxy, VIAL_ROUTE_STREAM_BODY | VIAL_ROUTE_ANY_METHOD, 0 },
-	{ "GET", "/v1/websocket", get_websocket, VIAL_ROUTE_UPGRADE, 0 },
+	{ "GET", "/healthz", get_healthz, VIAL_ROUTE_PUBLIC, 0, 0 },
+	{ "GET", "/counters", get_counters, VIAL_ROUTE_PUBLIC, 0, 0 },
+	{ "POST", "/end", post_end, VIAL_ROUTE_PUBLIC, 0, 0 },
+	{ "POST", "/v1/end", post_end, 0, 0, 0 },
+	{ "POST", "/open/wait", post_open_wait, VIAL_ROUTE_PUBLIC, 0, 0 },
+	{ "GET", "/v1/hello", get_hello, 0, 0, 0 },
+	{ "POST", "/v1/echo", post_echo, 0, 0, 0 },
+	{ "POST", "/v1/typed", post_typed, 0, 0, 0 },
+	{ "POST", "/v1/raw", post_raw, VIAL_ROUTE_RAW_BODY, 100000, 0 },
+	{ "GET", "/v1/items/{name}", get_params, 0, 0, 0 },
+	{ "DELETE", "/v1/items/{name}", get_params, 0, 0, 0 },
+	{ "GET", "/v1/items/special/fixed", get_hello, 0, 0, 0 },
+	{ "GET", "/v1/fail", get_fail, 0, 0, 0 },
+	{ "GET", "/v1/trace", get_trace, 0, 0, 0 },
+	{ "POST", "/v1/wait", post_wait, 0, 0, 0 },
+	{ "GET", "/v1/download", get_download, 0, 0, 0 },
+	{ "POST", "/v1/events", post_events, 0, 0, 0 },
+	{ "PUT", "/v1/upload", put_upload, VIAL_ROUTE_STREAM_BODY, 0, 0 },
+	{ "ANY", "/v1/ports/{port}/{path...}", any_proxy, VIAL_ROUTE_STREAM_BODY | VIAL_ROUTE_ANY_METHOD, 0, 0 },
+	{ "GET", "/v1/websocket", get_websocket, VIAL_ROUTE_UPGRADE, 0, 0 },
+};
+
+static const VialRoute control_routes[] = {
+	{ "GET", "/counters", get_counters, VIAL_ROUTE_PUBLIC, 0 }, { "GET", "/journal", reply_journal, VIAL_ROUTE_PUBLIC, 0 },
+	{ "POST", "/commit", post_commit, VIAL_ROUTE_PUBLIC, 0 },   { "POST", "/fail-commit", post_fail_commit, VIAL_ROUTE_PUBLIC, 0 },
+	{ "POST", "/end", post_end, VIAL_ROUTE_PUBLIC, 0, 0 },
 };
 
 static const VialRoute host_route = { "ANY", "/", any_proxy, VIAL_ROUTE_STREAM_BODY | VIAL_ROUTE_ANY_METHOD, 0 };
 
-static VialIdentity *authenticate(const char *key, gpointer data)
+/* ---- authentication: at once, or --auth-delay later ---- */
+
+static const struct {
+	const char *key;
+	VialErrorCode code;
+} refusals[] = { { "forbidden", VIAL_ERROR_FORBIDDEN }, { "unavailable", VIAL_ERROR_UNAVAILABLE } };
+
+static gint64 auth_delay_ms = -1;
+
+static void answer_authentication(VialRequest *request, const char *key)
 {
-	return strcmp(key, "secret") == 0 ? vial_identity_ref(data) : NULL;
+	VialIdentity *person = find_person(key);
+
+	for (gsize i = 0; i < G_N_ELEMENTS(refusals); i++)
+		if (strcmp(key, refusals[i].key) == 0)
+			return vial_request_authenticated(request, NULL,
+			                                  g_error_new(VIAL_ERROR, (int)refusals[i].code, "this key is %s", refusals[i].key));
+	vial_request_authenticated(request, person ? vial_identity_ref(person) : NULL, NULL);
 }
 
-static VialIdentity *authenticate_by_keys(const char *key, gpointer keys)
+static gboolean authenticate_late(gpointer data)
 {
-	return vial_keys_lookup(keys, key);
+	g_autofree Wait *wait = data;
+
+	counters.authenticating--;
+	answer_authentication(wait->request, vial_request_key(wait->request));
+	vial_request_unref(wait->request);
+	return G_SOURCE_REMOVE;
+}
+
+static void forget_authentication(VialRequest *request, gpointer data)
+{
+	g_autofree Wait *wait = data;
+
+	counters.authenticating--;
+	counters.auth_gone++;
+	g_source_remove(wait->timer);
+	vial_request_unref(request);
+}
+
+/* "stubborn" does not care whether the client has left: it is answered anyway. */
+static void authenticate(VialRequest *request, const char *key, gpointer data)
+{
+	journal.recorded++;
+	if (auth_delay_ms < 0)
+		return answer_authentication(request, key);
+	Wait *wait = g_new0(Wait, 1);
+	counters.authenticating++;
+	wait->request = vial_request_ref(request);
+	wait->timer = g_timeout_add((guint)auth_delay_ms, authenticate_late, wait);
+	if (strcmp(key, "stubborn") != 0)
+		vial_request_on_gone(request, forget_authentication, wait);
+}
+
+static void authenticate_by_keys(VialRequest *request, const char *key, gpointer keys)
+{
+	vial_request_authenticated(request, vial_keys_lookup(keys, key), NULL);
 }
 
 static gboolean stop(gpointer loop)
@@ -420,20 +599,35 @@ static gboolean stop(gpointer loop)
 	return G_SOURCE_REMOVE;
 }
 
+static VialServer *start_control(VialServer **server)
+{
+	static const VialServerConfig config = { .listen = "127.0.0.1:0" };
+	g_autoptr(GError) error = NULL;
+	VialServer *control = vial_server_new(&config, control_routes, G_N_ELEMENTS(control_routes), server, &error);
+
+	if (control)
+		printf("%s\n", vial_server_url(control));
+	else
+		fprintf(stderr, "%s\n", error->message);
+	return control;
+}
+
 int main(int argc, char **argv)
 {
 	g_autoptr(GMainLoop) loop = g_main_loop_new(NULL, FALSE);
-	g_autoptr(VialIdentity) identity = vial_identity_new("key", "default", VIAL_ROLE_ADMIN, "test");
 	g_autoptr(GError) error = NULL;
 	const char *origins[] = { NULL, NULL }, *names[] = { NULL, NULL }, *data_dir = NULL;
 	VialServerConfig config = {
 		.listen = "127.0.0.1:0", .host_route = &host_route, .preview_domain = "preview.example", .authenticate = authenticate
 	};
-	VialServer *server;
+	VialServer *server, *control = NULL;
+	int commit_ms = -1;
+	guint commit_timer = 0;
 	VialStore *store = NULL;
 	VialKeys *keys = NULL;
 
-	config.auth_data = identity;
+	for (gsize i = 0; i < G_N_ELEMENTS(people); i++)
+		people[i].identity = vial_identity_new(VIAL_PRINCIPAL_KEY, people[i].key, "default", VIAL_ROLE_ADMIN, "test");
 	for (int i = 1; i + 1 < argc; i += 2) {
 		const char *name = argv[i], *value = argv[i + 1];
 		if (strcmp(name, "--listen") == 0)
@@ -454,6 +648,10 @@ int main(int argc, char **argv)
 			config.body_timeout_ms = (unsigned)atoi(value);
 		else if (strcmp(name, "--max-connections") == 0)
 			config.max_connections = (unsigned)atoi(value);
+		else if (strcmp(name, "--auth-delay") == 0)
+			auth_delay_ms = atoi(value);
+		else if (strcmp(name, "--commit") == 0)
+			commit_ms = atoi(value);
 		else if (strcmp(name, "--data") == 0)
 			data_dir = value;
 		else if (strcmp(name, "--log") == 0)
@@ -472,6 +670,8 @@ int main(int argc, char **argv)
 		config.authenticate = authenticate_by_keys;
 		config.auth_data = keys;
 	}
+	if (commit_ms >= 0)
+		config.uncommitted = uncommitted;
 	server = vial_server_new(&config, routes, G_N_ELEMENTS(routes), &server, &error);
 	if (!server) {
 		fprintf(stderr, "%s\n", error->message);
@@ -479,9 +679,17 @@ int main(int argc, char **argv)
 	}
 	g_unix_signal_add(SIGTERM, stop, loop);
 	printf("%s\n", vial_server_url(server));
+	if (commit_ms >= 0 && !(control = start_control(&server)))
+		return 1;
+	if (commit_ms > 0)
+		commit_timer = g_timeout_add((guint)commit_ms, commit_all, &server);
 	fflush(stdout);
 	g_main_loop_run(loop);
+	g_clear_handle_id(&commit_timer, g_source_remove);
+	vial_server_free(control);
 	vial_server_free(server);
+	for (gsize i = 0; i < G_N_ELEMENTS(people); i++)
+		vial_identity_unref(people[i].identity);
 	vial_keys_free(keys);
 	vial_store_close(store);
 	while (g_main_context_iteration(NULL, FALSE))

@@ -211,8 +211,8 @@ def test_a_broken_chunk_in_an_upload_ends_it(server):
 
 
 def test_nothing_is_left_over(server):
-    assert wait_until(lambda: {**server.counters(), "gone": 0, "broken_uploads": 0, "complete_uploads": 0}
-                      == {"waiting": 0, "gone": 0, "broken_uploads": 0, "complete_uploads": 0, "streams": 0, "websockets": 0,
+    assert wait_until(lambda: {**server.counters(), "gone": 0, "auth_gone": 0, "broken_uploads": 0, "complete_uploads": 0}
+                      == {"authenticating": 0, "auth_gone": 0, "waiting": 0, "gone": 0, "broken_uploads": 0, "complete_uploads": 0, "streams": 0, "websockets": 0,
                           "connections": 1, "requests": 1, "upgraded": 0})
 
 

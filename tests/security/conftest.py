@@ -31,9 +31,7 @@ def keys():
 def daemon(folder, keys):
     """A daemon that knows two projects: its own, and `other`."""
     daemon = Daemon(folder, "--log-level", "debug", "--log-format", "json")
-    daemon.kill()
     keys["other"] = add_key(daemon, "other")
-    daemon.start()
     yield daemon
     daemon.stop()
 

@@ -35,14 +35,19 @@ def spec_routes():
     return routes
 
 
-def served_routes():
+def print_routes():
+    """[(method, path, verb, role)] as viald says."""
     program = Path(os.environ.get("VIAL_BUILD_DIR", ROOT / "build")) / "viald"
     if not program.exists():
         pytest.skip(f"{program} is not built")
     result = subprocess.run([program, "--print-routes"], capture_output=True, text=True, timeout=20)
     if result.returncode != 0:
         pytest.skip(f"viald --print-routes: {result.stderr.strip()}")
-    return {(method, shape(path)) for method, path in (line.split() for line in result.stdout.splitlines())}
+    return [tuple(line.split()) for line in result.stdout.splitlines()]
+
+
+def served_routes():
+    return {(method, shape(path)) for method, path, _, _ in print_routes()}
 
 
 def test_the_document_is_valid_openapi():
@@ -71,6 +76,13 @@ def test_the_spec_and_the_route_table_agree():
     spec, served = spec_routes(), served_routes()
     assert served - spec == set(), "served, but not in spec/openapi.yaml"
     assert spec - served == set(), "in spec/openapi.yaml, but not served"
+
+
+def test_the_spec_tells_the_least_role_of_every_operation():
+    roles = {(method, shape(path)): role for method, path, _, role in print_routes()}
+    for path, method, item, operation in operations():
+        if operation.get("x-vial-status") != "planned":
+            assert operation["x-vial-role"] == roles["ANY" if item.get("x-vial-any-method") else method, shape(path)], f"{method} {path}"
 
 
 def test_planned_routes_are_not_served_yet():

@@ -8,6 +8,26 @@ void vial_api_healthz(VialRequest *request);
 void vial_api_me(VialRequest *request);
 void vial_api_prometheus(VialRequest *request);
 
+void vial_api_project_list(VialRequest *request);
+void vial_api_project_create(VialRequest *request);
+void vial_api_project_get(VialRequest *request);
+void vial_api_project_change(VialRequest *request);
+void vial_api_project_delete(VialRequest *request);
+void vial_api_quota_get(VialRequest *request);
+void vial_api_quota_put(VialRequest *request);
+void vial_api_usage(VialRequest *request);
+void vial_api_key_list(VialRequest *request);
+void vial_api_key_create(VialRequest *request);
+void vial_api_key_get(VialRequest *request);
+void vial_api_key_change(VialRequest *request);
+void vial_api_key_revoke(VialRequest *request);
+void vial_api_key_rotate(VialRequest *request);
+void vial_api_audit_list(VialRequest *request);
+void vial_api_audit_export(VialRequest *request);
+void vial_api_audit_heads(VialRequest *request);
+void vial_api_audit_verify(VialRequest *request);
+void vial_api_audit_get(VialRequest *request);
+
 void vial_api_template_list(VialRequest *request);
 void vial_api_template_get(VialRequest *request);
 

@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "surfaces/native/native.h"
 
+#include <string.h>
+
+#include "util/json.h"
+
 VialApp *vial_native_app(const VialRequest *request)
 {
 	const VialNative *native = vial_request_app(request);
@@ -8,9 +12,61 @@ VialApp *vial_native_app(const VialRequest *request)
 	return native->app;
 }
 
-VialCaller vial_native_caller(const VialRequest *request)
+/* Where it comes from */
+
+typedef struct {
+	VialOrigin origin;
+	json_t *model_call; /* of the header; else it is the body's */
+	GError *problem;
+} Note;
+
+static void note_free(gpointer data)
 {
-	return (VialCaller){ .app = vial_native_app(request), .principal = vial_request_identity(request) };
+	Note *note = data;
+
+	json_decref(note->model_call);
+	g_clear_error(&note->problem);
+	g_free(note);
+}
+
+/* The model call: in the body, or in a header for requests that have none of ours. */
+static void read_model_call(VialRequest *request, Note *note)
+{
+	const char *header = vial_request_header(request, "X-Vial-Origin");
+	json_t *call = json_object_get(vial_request_json(request), "origin");
+
+	if (!call && header) {
+		call = note->model_call = vial_json_parse_object(header, strlen(header), &note->problem);
+		if (note->problem)
+			g_prefix_error(&note->problem, "the header X-Vial-Origin: ");
+	}
+	if (!note->problem && vial_origin_check_call(call, &note->problem) && json_object_size(call) > 0)
+		note->origin.model_call = call;
+	note->origin.problem = note->problem;
+}
+
+static const VialOrigin *origin_of(VialRequest *request)
+{
+	Note *note = vial_request_note(request);
+
+	if (note)
+		return &note->origin;
+	note = g_new0(Note, 1);
+	note->origin = (VialOrigin){
+		.surface = "native",
+		.request_id = vial_request_id(request),
+		.peer = vial_request_peer(request),
+		.trace_id = vial_request_trace_id(request),
+		.parent_span_id = vial_request_parent_span(request),
+	};
+	read_model_call(request, note);
+	vial_request_set_note(request, note, note_free);
+	return &note->origin;
+}
+
+VialCaller vial_native_caller(VialRequest *request)
+{
+	return (VialCaller){ .app = vial_native_app(request), .principal = vial_request_identity(request), .origin = origin_of(request) };
 }
 
 const char *vial_native_sandbox(const VialRequest *request)

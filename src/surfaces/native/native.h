@@ -19,8 +19,13 @@ typedef struct {
 	VialServer *server;
 } VialNative;
 
+/* A VialAuthFunc; its data is a VialNative. */
+void vial_native_authenticate(VialRequest *request, const char *key, gpointer native);
+/* Whom a key belongs to that comes from where it may come from: a new reference, or NULL with an error. What is refused is recorded. */
+VialIdentity *vial_native_identify(VialRequest *request, const char *key, GError **error);
+
 VialApp *vial_native_app(const VialRequest *request);
-VialCaller vial_native_caller(const VialRequest *request);
+VialCaller vial_native_caller(VialRequest *request);
 const char *vial_native_sandbox(const VialRequest *request); /* the path's {id} */
 
 /* Questions: takes the reference that the reply drops. */

@@ -62,6 +62,7 @@ typedef struct {
 	const char *id;
 	unsigned port;
 	gboolean is_found;
+	VialPreviewGrant grant;
 } CookieSearch;
 
 /* A neighbouring preview host can set cookies for the whole domain: one bad cookie of our name must not hide a good one. */
@@ -76,14 +77,15 @@ static void try_cookies(const char *name, const char *value, gpointer data)
 	for (char **item = items; *item && !search->is_found; item++)
 		if (vial_preview_is_cookie(g_strstrip(*item)))
 			search->is_found =
-				vial_op_preview_check(search->app, *item + strlen(VIAL_PREVIEW_COOKIE "="), search->id, search->port, NULL);
+				vial_op_preview_check(search->app, *item + strlen(VIAL_PREVIEW_COOKIE "="), search->id, search->port, &search->grant);
 }
 
-static gboolean has_cookie(VialRequest *request, VialApp *app, const char *id, unsigned port)
+static gboolean has_cookie(VialRequest *request, VialApp *app, const char *id, unsigned port, VialPreviewGrant *out)
 {
 	CookieSearch search = { .app = app, .id = id, .port = port };
 
 	vial_request_each_header(request, try_cookies, &search);
+	*out = search.grant;
 	return search.is_found;
 }
 
@@ -124,30 +126,35 @@ gboolean vial_preview_admit(VialRequest *request, unsigned port, gboolean is_upg
 	VialApp *app = vial_native_app(request);
 	const char *id = vial_native_sandbox(request), *key = vial_request_key(request), *method = vial_request_method(request);
 	gboolean is_navigation = !is_upgrade && (strcmp(method, "GET") == 0 || strcmp(method, "HEAD") == 0);
-	g_autoptr(VialIdentity) identity = key ? vial_keys_lookup(app->keys, key) : NULL;
+	g_autoptr(VialIdentity) identity = key ? vial_native_identify(request, key, NULL) : NULL;
 	g_autofree char *rest = NULL;
 	g_autofree char *token = vial_preview_split_query(vial_request_query_string(request), &rest);
-	VialCaller bearer = { .app = app, .granted_sandbox = id };
+	VialCaller bearer = vial_native_caller(request);
+	VialPreviewGrant grant = { 0 };
 	GError *error = NULL;
-	gint64 expires_at_ms;
 
-	if (!identity && token && vial_op_preview_check(app, token, id, port, &expires_at_ms)) {
+	bearer.granted_sandbox = id;
+	if (!identity && token && vial_op_preview_check(app, token, id, port, &grant)) {
+		bearer.principal = grant.principal;
 		if (is_navigation && vial_operation_admit(&bearer, VIAL_VERB_TUNNEL, id, 0, NULL, &error))
-			exchange_token(request, token, expires_at_ms, rest);
+			exchange_token(request, token, grant.expires_at_ms, rest);
 		else if (is_navigation)
 			vial_request_reply_error(request, error);
 		if (is_navigation)
 			return FALSE;
 	} else if (!identity) {
-		if (!has_cookie(request, app, id, port))
+		if (!has_cookie(request, app, id, port, &grant))
 			return refuse(request, VIAL_ERROR_UNAUTHORIZED,
 			              "this preview needs a key or a token: POST /v1/sandboxes/{id}/previews makes an address with one");
 		if (is_foreign_page(request))
 			return refuse(request, VIAL_ERROR_FORBIDDEN, "pages of other origins may not use this preview");
 	}
+	if (!identity && grant.principal)
+		identity = vial_identity_ref((VialIdentity *)grant.principal);
 	*out = (VialPreview){ .caller = bearer, .identity = g_steal_pointer(&identity), .query = g_steal_pointer(&rest) };
 	out->caller.principal = out->identity;
-	vial_request_vouch(request);
+	/* What was opened by a key, or by a preview that a key made, is cut when that key ends. */
+	vial_request_set_identity(request, out->identity);
 	return TRUE;
 }
 

@@ -21,7 +21,7 @@ gboolean vial_preview_is_same_origin(const VialRequest *request);
 
 /* Who looks: by a key, or by a token. */
 typedef struct {
-	VialIdentity *identity; /* NULL: by a token */
+	VialIdentity *identity; /* the key's, or that of who made the preview; NULL: a person made it */
 	VialCaller caller;
 	char *query; /* to pass on */
 } VialPreview;

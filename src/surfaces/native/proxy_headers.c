@@ -63,7 +63,7 @@ typedef struct {
 	GString *forwarded_for;
 } Inward;
 
-static gboolean is_ours(const char *name, const char *value)
+static gboolean is_ours(const Inward *inward, const char *name, const char *value)
 {
 	/* Expect was answered by us; of the others we write our own. */
 	static const char *const names[] = { "Host",         "X-API-Key", "Expect", "X-Forwarded-Host", "X-Forwarded-Proto", "X-Forwarded-Prefix",
@@ -73,9 +73,15 @@ static gboolean is_ours(const char *name, const char *value)
 		return TRUE;
 	if (g_ascii_strcasecmp(name, "Authorization") != 0)
 		return FALSE;
-	/* The program may have an authentication of its own, which comes through when our key came another way. */
-	return g_ascii_strncasecmp(value, "Bearer ", 7) == 0 &&
-	       strncmp(value + 7 + strspn(value + 7, " "), VIAL_KEY_PREFIX, strlen(VIAL_KEY_PREFIX)) == 0;
+	if (g_ascii_strncasecmp(value, "Bearer ", 7) != 0)
+		return FALSE;
+	/*
+	 * The program may have an authentication of its own, which comes through when our key came another way: in X-API-Key, or at a preview host.
+	 * What let the caller in never reaches a guest, nor does anything that looks like a key of ours.
+	 */
+	if (*inward->target->prefix && !vial_request_header(inward->request, "X-API-Key"))
+		return TRUE;
+	return vial_key_has_form(value + 7 + strspn(value + 7, " "));
 }
 
 static void join(GString *list, const char *separator, const char *value)
@@ -107,7 +113,7 @@ static void add_request_header(const char *name, const char *value, gpointer dat
 {
 	Inward *inward = data;
 
-	if (is_hop_by_hop(name) || is_ours(name, value) || list_has(vial_request_header(inward->request, "Connection"), name))
+	if (is_hop_by_hop(name) || is_ours(inward, name, value) || list_has(vial_request_header(inward->request, "Connection"), name))
 		return;
 	if (g_ascii_strcasecmp(name, "Cookie") == 0)
 		add_cookies(inward->cookies, value);

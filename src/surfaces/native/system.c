@@ -1,16 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The daemon about itself: healthz, me, and /metrics for Prometheus. */
-#include <stdio.h>
-#include <string.h>
-#include <unistd.h>
-
-#include "auth/keys.h"
+/* The daemon about itself, and about who asks: healthz and me. */
 #include "service/app.h"
 #include "service/pool.h"
-#include "service/sandbox.h"
-#include "service/slots.h"
+#include "service/project.h"
+#include "service/quota.h"
 #include "surfaces/native/handlers.h"
 #include "surfaces/native/native.h"
+#include "util/json.h"
 #include "util/time.h"
 
 void vial_api_healthz(VialRequest *request)
@@ -22,149 +18,44 @@ void vial_api_healthz(VialRequest *request)
 	                                  app->engine->ops->name));
 }
 
+/* What he may have, and has. */
+static json_t *limits_json(VialApp *app, const VialIdentity *identity)
+{
+	const VialProject *project = vial_projects_find(app->projects, identity->project);
+	json_t *json = json_pack("{s:o, s:o}", "project", project ? vial_quotas_json(project->quotas) : json_object(), "used",
+	                         vial_quota_used_json(app, identity->project));
+
+	if (identity->limits)
+		json_object_set_new(json, "key", vial_quotas_json(identity->limits));
+	return json;
+}
+
+static json_t *principal_json(const VialIdentity *identity)
+{
+	char expires[VIAL_TIME_TEXT_SIZE];
+	json_t *json = json_pack("{s:s, s:s, s:s}", "kind", vial_principal_kind_name(identity->kind), "id", identity->id, "name", identity->name);
+
+	if (identity->expires_at_ms > 0) {
+		vial_time_fill(expires, identity->expires_at_ms);
+		json_object_set_new(json, "expires_at", json_string(expires));
+	}
+	if (identity->allow)
+		json_object_set_new(json, "allow", vial_allow_json(identity->allow));
+	return json;
+}
+
 void vial_api_me(VialRequest *request)
 {
 	const VialIdentity *identity = vial_request_identity(request);
 	VialApp *app = vial_native_app(request);
-	gboolean shows_pool = app->pool && vial_keys_is_operator(identity);
+	gboolean shows_pool = app->pool && vial_identity_is_operator(identity);
+	json_t *me = json_pack("{s:s*, s:s, s:s, s:s*, s:s, s:s, s:s, s:s*, s:o*, s:s*}", "key_id",
+	                       identity->kind == VIAL_PRINCIPAL_KEY ? identity->id : NULL, "project", identity->project, "role",
+	                       vial_role_name(identity->role), "label", identity->name, "engine", app->engine->ops->name, "engine_version",
+	                       app->engine->ops->version(app->engine), "engine_reason", app->engine_reason, "engine_warning", app->engine_warning,
+	                       "pool", shows_pool ? vial_pool_json(app->pool) : NULL, "pool_state", shows_pool ? vial_pool_state(app->pool) : NULL);
 
-	vial_request_reply_json(
-		request, 200,
-		json_pack("{s:s, s:s, s:s, s:s*, s:s, s:s, s:s, s:s*, s:o*, s:s*}", "key_id", identity->key_id, "project", identity->project, "role",
-	                  vial_role_name(identity->role), "label", identity->label, "engine", app->engine->ops->name, "engine_version",
-	                  app->engine->ops->version(app->engine), "engine_reason", app->engine_reason, "engine_warning", app->engine_warning, "pool",
-	                  shows_pool ? vial_pool_json(app->pool) : NULL, "pool_state", shows_pool ? vial_pool_state(app->pool) : NULL));
-}
-
-static gint64 resident_bytes(void)
-{
-	FILE *file = fopen("/proc/self/statm", "re");
-	long total, resident = 0;
-
-	if (!file)
-		return 0;
-	if (fscanf(file, "%ld %ld", &total, &resident) != 2)
-		resident = 0;
-	fclose(file);
-	return (gint64)resident * sysconf(_SC_PAGESIZE);
-}
-
-/* Of one project, or with NULL of all. */
-static void count_states(VialApp *app, const char *project, guint counts[VIAL_N_STATES])
-{
-	GHashTableIter iter;
-	gpointer value;
-
-	g_hash_table_iter_init(&iter, vial_sandboxes_table(app->sandboxes));
-	while (g_hash_table_iter_next(&iter, NULL, &value))
-		if (!project || strcmp(vial_sandbox_project(value), project) == 0)
-			counts[vial_sandbox_state(value)]++;
-}
-
-static void put_pair(GString *text, const char *name, const char *label, const char *first, guint64 one, const char *second, guint64 two)
-{
-	g_string_append_printf(text, "%s{%s=\"%s\"} %" G_GUINT64_FORMAT "\n%s{%s=\"%s\"} %" G_GUINT64_FORMAT "\n", name, label, first, one, name,
-	                       label, second, two);
-}
-
-/* Of all sandboxes since viald started, those that are gone included. */
-static void put_network(VialApp *app, GString *text)
-{
-	VialNetStats stats;
-
-	vial_net_stats(vial_slots_net(app->slots), &stats);
-	g_string_append(text, "# HELP vial_network_connections_total Connections that sandboxes began, by verdict.\n"
-	                      "# TYPE vial_network_connections_total counter\n");
-	put_pair(text, "vial_network_connections_total", "verdict", "allow", stats.total.connections_allowed, "deny", stats.total.connections_denied);
-	g_string_append(text, "# HELP vial_network_dns_questions_total Names that sandboxes asked for, by verdict.\n"
-	                      "# TYPE vial_network_dns_questions_total counter\n");
-	put_pair(text, "vial_network_dns_questions_total", "verdict", "allow", stats.total.dns_allowed, "deny", stats.total.dns_denied);
-	g_string_append(text, "# HELP vial_network_bytes_total Bytes on the sandboxes' links; in is towards them.\n"
-	                      "# TYPE vial_network_bytes_total counter\n");
-	put_pair(text, "vial_network_bytes_total", "direction", "in", stats.total.bytes_in, "out", stats.total.bytes_out);
-	g_string_append(text, "# HELP vial_network_slots Network slots by state.\n# TYPE vial_network_slots gauge\n");
-	put_pair(text, "vial_network_slots", "state", "held", stats.held, "prepared", stats.prepared);
-	put_pair(text, "vial_network_slots", "state", "preparing", stats.preparing, "removing", stats.removing);
-	g_string_append_printf(text,
-	                       "# HELP vial_network_proxied_connections Connections open through the proxy.\n"
-	                       "# TYPE vial_network_proxied_connections gauge\nvial_network_proxied_connections %u\n",
-	                       stats.total.proxied);
-}
-
-static void put_pool(VialApp *app, GString *text)
-{
-	static const char *const states[] = { "awake", "asleep", "short_of_memory", "off" };
-	json_t *templates = vial_pool_json(app->pool), *counts;
-	const char *state = vial_pool_state(app->pool), *name;
-
-	g_string_append(text, "# HELP vial_pool_sandboxes Sandboxes that wait for an owner: restored ones, and blanks.\n"
-	                      "# TYPE vial_pool_sandboxes gauge\n");
-	json_object_foreach (templates, name, counts) {
-		static const char *const kinds[] = { "ready", "blank" };
-
-		for (gsize i = 0; i < G_N_ELEMENTS(kinds); i++)
-			g_string_append_printf(text, "vial_pool_sandboxes{template=\"%s\",kind=\"%s\"} %" JSON_INTEGER_FORMAT "\n", name, kinds[i],
-			                       json_integer_value(json_object_get(counts, kinds[i])));
-	}
-	json_decref(templates);
-	g_string_append(text, "# HELP vial_pool_state What the pool does; one of them is 1.\n# TYPE vial_pool_state gauge\n");
-	for (gsize i = 0; i < G_N_ELEMENTS(states); i++)
-		g_string_append_printf(text, "vial_pool_state{state=\"%s\"} %d\n", states[i], strcmp(states[i], state) == 0);
-	g_string_append_printf(text,
-	                       "# HELP vial_memory_available_percent Memory to spare, of the machine's or of viald's control group.\n"
-	                       "# TYPE vial_memory_available_percent gauge\nvial_memory_available_percent %u\n",
-	                       vial_pool_memory_percent());
-}
-
-static void put_sandboxes(VialApp *app, const char *project, GString *text)
-{
-	guint counts[VIAL_N_STATES] = { 0 };
-
-	count_states(app, project, counts);
-	g_string_append(text, "# HELP vial_sandboxes Sandboxes by state.\n# TYPE vial_sandboxes gauge\n");
-	for (guint i = 0; i < VIAL_N_STATES; i++)
-		g_string_append_printf(text, "vial_sandboxes{state=\"%s\"} %u\n", vial_state_name(i), counts[i]);
-}
-
-/* Requests and memory of viald, traffic of all sandboxes: what neighbours do can be read from them, so they are the operator's. */
-static void put_daemon(const VialNative *native, GString *text)
-{
-	VialServerStats stats;
-
-	vial_server_stats(native->server, &stats);
-	g_string_append_printf(text, "# HELP vial_http_requests_total Requests answered, by status class.\n"
-	                             "# TYPE vial_http_requests_total counter\n");
-	for (guint i = 2; i <= 5; i++)
-		g_string_append_printf(text, "vial_http_requests_total{class=\"%uxx\"} %" G_GUINT64_FORMAT "\n", i, stats.by_class[i]);
-	g_string_append_printf(text,
-	                       "# HELP vial_http_connections Open connections.\n# TYPE vial_http_connections gauge\n"
-	                       "vial_http_connections %u\n"
-	                       "# HELP vial_http_upgraded Open WebSockets and tunnels.\n# TYPE vial_http_upgraded gauge\n"
-	                       "vial_http_upgraded %u\n"
-	                       "# HELP vial_http_connections_shed_total Connections ended to make room for others.\n"
-	                       "# TYPE vial_http_connections_shed_total counter\n"
-	                       "vial_http_connections_shed_total %" G_GUINT64_FORMAT "\n"
-	                       "# HELP process_resident_memory_bytes Resident memory of viald.\n"
-	                       "# TYPE process_resident_memory_bytes gauge\nprocess_resident_memory_bytes %" G_GINT64_FORMAT "\n"
-	                       "# HELP vial_uptime_seconds Seconds since viald started.\n# TYPE vial_uptime_seconds gauge\n"
-	                       "vial_uptime_seconds %.3f\n",
-	                       stats.connections, stats.upgraded, stats.shed_total, resident_bytes(),
-	                       (double)(vial_time_monotonic_ms() - native->app->started_ms) / 1000.0);
-}
-
-void vial_api_prometheus(VialRequest *request)
-{
-	VialApp *app = vial_native_app(request);
-	const VialIdentity *identity = vial_request_identity(request);
-	gboolean is_operator = vial_keys_is_operator(identity);
-	g_autoptr(GString) text = g_string_new(NULL);
-
-	put_sandboxes(app, is_operator ? NULL : identity->project, text);
-	if (is_operator) {
-		put_daemon(vial_request_app(request), text);
-		put_network(app, text);
-		if (app->pool)
-			put_pool(app, text);
-	}
-	vial_request_reply_bytes(request, 200, "text/plain; version=0.0.4; charset=utf-8", g_bytes_new(text->str, text->len));
+	json_object_set_new(me, "principal", principal_json(identity));
+	json_object_set_new(me, "limits", limits_json(app, identity));
+	vial_request_reply_json(request, 200, me);
 }

@@ -1,0 +1,448 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "audit/db.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+
+#include "audit/schema.h"
+#include "audit/words.h"
+#include "util/error.h"
+#include "util/fault.h"
+#include "util/fd.h"
+#include "util/id.h"
+
+#define BUSY_TIMEOUT_MS 5000
+
+struct VialAuditDb {
+	sqlite3 *handle;
+	/* the writer's */
+	sqlite3_stmt *add, *add_words, *add_usage, *add_head, *next_body, *forget_body, *forget_words;
+};
+
+static const char add_sql[] = "INSERT OR IGNORE INTO records (seq, hash, header, body) VALUES (?1, ?2, ?3, ?4)";
+
+/* What ran and what moved, out of the header: whoever tells it twice would one day tell two things. */
+static const char add_usage_sql[] =
+	"INSERT INTO usage (day, project, template, agent, key_id, runs, bytes_in, bytes_out)"
+	" SELECT substr(json_extract(?1, '$.time'), 1, 10), json_extract(?1, '$.project'), ifnull(json_extract(?1, '$.template'), ''),"
+	" ifnull(json_extract(?1, '$.agent'), ''), json_extract(?1, '$.principal.id'), ifnull(json_extract(?1, '$.runs'), 0),"
+	" ifnull(json_extract(?1, '$.bytes_in'), 0), ifnull(json_extract(?1, '$.bytes_out'), 0)"
+	" WHERE json_extract(?1, '$.runs') > 0 OR json_extract(?1, '$.bytes_in') > 0 OR json_extract(?1, '$.bytes_out') > 0"
+	" ON CONFLICT DO UPDATE SET runs = runs + excluded.runs, bytes_in = bytes_in + excluded.bytes_in, bytes_out = bytes_out + excluded.bytes_out";
+
+gboolean vial_audit_db_fail(VialAuditDb *db, const char *what, GError **error)
+{
+	int code = sqlite3_errcode(db->handle) & 0xff;
+
+	return vial_fail(error, code == SQLITE_FULL ? VIAL_ERROR_NO_SPACE : VIAL_ERROR_INTERNAL, "the audit's database: %s: %s", what,
+	                 sqlite3_errmsg(db->handle));
+}
+
+sqlite3 *vial_audit_db_handle(VialAuditDb *db)
+{
+	return db->handle;
+}
+
+static gboolean execute(VialAuditDb *db, const char *sql, GError **error)
+{
+	return sqlite3_exec(db->handle, sql, NULL, NULL, NULL) == SQLITE_OK || vial_audit_db_fail(db, sql, error);
+}
+
+static gboolean prepare(VialAuditDb *db, const char *sql, sqlite3_stmt **out, GError **error)
+{
+	return sqlite3_prepare_v3(db->handle, sql, -1, SQLITE_PREPARE_PERSISTENT, out, NULL) == SQLITE_OK || vial_audit_db_fail(db, sql, error);
+}
+
+static gboolean prepare_writer(VialAuditDb *db, GError **error)
+{
+	return prepare(db, add_sql, &db->add, error) && prepare(db, add_usage_sql, &db->add_usage, error) &&
+	       prepare(db, "INSERT INTO words (rowid, code) VALUES (?1, ?2)", &db->add_words, error) &&
+	       prepare(db, "INSERT INTO words (words, rowid, code) VALUES ('delete', ?1, ?2)", &db->forget_words, error) &&
+	       prepare(db, "INSERT OR REPLACE INTO heads (seq, head) VALUES (?1, ?2)", &db->add_head, error) &&
+	       prepare(db,
+	               "SELECT seq, body FROM records INDEXED BY records_bodies WHERE body IS NOT NULL AND seq > ?1 AND time < ?2"
+	               " AND project NOT IN (SELECT value FROM json_each(?3)) ORDER BY seq LIMIT ?4",
+	               &db->next_body, error) &&
+	       prepare(db, "UPDATE records SET body = NULL WHERE seq = ?1", &db->forget_body, error);
+}
+
+VialAuditDb *vial_audit_db_open(const char *path, gboolean is_reader, GError **error)
+{
+	VialAuditDb *db = g_new0(VialAuditDb, 1);
+	int flags = SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_NOFOLLOW | (is_reader ? SQLITE_OPEN_READONLY : SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE);
+
+	if (!is_reader) { /* SQLite would make the file with the umask's mode */
+		vial_autofd int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+
+		if (fd < 0) {
+			vial_fail(error, VIAL_ERROR_INTERNAL, "cannot open the audit's database %s: %s", path, g_strerror(errno));
+			g_free(db);
+			return NULL;
+		}
+	}
+	if (sqlite3_open_v2(path, &db->handle, flags, NULL) != SQLITE_OK) {
+		vial_fail(error, VIAL_ERROR_INTERNAL, "cannot open the audit's database %s: %s", path, sqlite3_errmsg(db->handle));
+	} else {
+		sqlite3_busy_timeout(db->handle, BUSY_TIMEOUT_MS);
+		sqlite3_extended_result_codes(db->handle, 1);
+		/* FULL: what was committed may be taken out of the spool, so it has to be on the disk. */
+		if (is_reader || (execute(db, "PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL", error) &&
+		                  vial_audit_schema_apply(db->handle, path, error) && prepare_writer(db, error)))
+			return db;
+	}
+	vial_audit_db_close(db);
+	return NULL;
+}
+
+void vial_audit_db_close(VialAuditDb *db)
+{
+	if (!db)
+		return;
+	sqlite3_stmt *const statements[] = { db->add, db->add_words, db->add_usage, db->add_head, db->next_body, db->forget_body, db->forget_words };
+	for (gsize i = 0; i < G_N_ELEMENTS(statements); i++)
+		sqlite3_finalize(statements[i]);
+	sqlite3_close(db->handle);
+	g_free(db);
+}
+
+/* The state at the start */
+
+static gboolean read_chain(VialAuditDb *db, char *out, gsize size, GError **error)
+{
+	g_autofree char *id = vial_id_new();
+	g_autofree char *insert = g_strdup_printf("INSERT OR IGNORE INTO meta VALUES ('chain', '%s')", id);
+	sqlite3_stmt *statement = NULL;
+	gboolean is_read = execute(db, insert, error) && prepare(db, "SELECT value FROM meta WHERE name = 'chain'", &statement, error) &&
+	                   (sqlite3_step(statement) == SQLITE_ROW || vial_audit_db_fail(db, "meta", error));
+
+	if (is_read)
+		g_strlcpy(out, (const char *)sqlite3_column_text(statement, 0), size);
+	sqlite3_finalize(statement);
+	return is_read;
+}
+
+static gboolean read_hash(sqlite3_stmt *statement, int column, VialLedgerHash *out)
+{
+	const void *bytes = sqlite3_column_blob(statement, column);
+
+	if (!bytes || sqlite3_column_bytes(statement, column) != VIAL_LEDGER_HASH_BYTES)
+		return FALSE;
+	memcpy(out->bytes, bytes, VIAL_LEDGER_HASH_BYTES);
+	return TRUE;
+}
+
+gboolean vial_audit_db_state(VialAuditDb *db, VialAuditState *out, GError **error)
+{
+	sqlite3_stmt *statement = NULL;
+	int status;
+
+	*out = (VialAuditState){ 0 };
+	if (!read_chain(db, out->chain, sizeof(out->chain), error) ||
+	    !prepare(db, "SELECT seq, hash, time FROM records ORDER BY seq DESC LIMIT 1", &statement, error))
+		return FALSE;
+	vial_ledger_begin(out->chain, &out->last);
+	status = sqlite3_step(statement);
+	if (status == SQLITE_ROW) {
+		out->last_seq = sqlite3_column_int64(statement, 0);
+		out->last_time = g_strdup((const char *)sqlite3_column_text(statement, 2));
+		/* A hash that is none leads nowhere: the check will say so. */
+		read_hash(statement, 1, &out->last);
+	}
+	sqlite3_finalize(statement);
+	return status == SQLITE_ROW || status == SQLITE_DONE || vial_audit_db_fail(db, "records", error);
+}
+
+/* Writing */
+
+gboolean vial_audit_db_begin(VialAuditDb *db, GError **error)
+{
+	return execute(db, "BEGIN IMMEDIATE", error);
+}
+
+gboolean vial_audit_db_commit(VialAuditDb *db, GError **error)
+{
+	if (vial_fault("audit.commit"))
+		return vial_fail(error, VIAL_ERROR_NO_SPACE, "the audit's database: no space, says a test");
+	/* A full disk makes SQLite roll back the transaction by itself. */
+	if (sqlite3_get_autocommit(db->handle))
+		return vial_fail(error, VIAL_ERROR_NO_SPACE, "the audit's database: the records were rolled back; is the disk full?");
+	return execute(db, "COMMIT", error);
+}
+
+void vial_audit_db_rollback(VialAuditDb *db)
+{
+	if (!sqlite3_get_autocommit(db->handle))
+		execute(db, "ROLLBACK", NULL);
+}
+
+static gboolean run(VialAuditDb *db, sqlite3_stmt *statement, const char *what, GError **error)
+{
+	gboolean is_done = sqlite3_step(statement) == SQLITE_DONE || vial_audit_db_fail(db, what, error);
+
+	sqlite3_reset(statement);
+	sqlite3_clear_bindings(statement);
+	return is_done;
+}
+
+static gboolean change_words(VialAuditDb *db, sqlite3_stmt *statement, gint64 seq, const char *body, gsize size, GError **error)
+{
+	g_autofree char *words = vial_audit_words(body, size);
+
+	if (!words)
+		return TRUE;
+	sqlite3_bind_int64(statement, 1, seq);
+	sqlite3_bind_text(statement, 2, words, -1, SQLITE_STATIC);
+	return run(db, statement, "words", error);
+}
+
+gboolean vial_audit_db_add(VialAuditDb *db, const VialLedgerRecord *record, gboolean *out_is_new, GError **error)
+{
+	sqlite3_bind_int64(db->add, 1, record->seq);
+	sqlite3_bind_blob(db->add, 2, record->hash.bytes, VIAL_LEDGER_HASH_BYTES, SQLITE_STATIC);
+	sqlite3_bind_text(db->add, 3, record->header, (int)record->header_size, SQLITE_STATIC);
+	if (record->body)
+		sqlite3_bind_text(db->add, 4, record->body, (int)record->body_size, SQLITE_STATIC);
+	if (!run(db, db->add, "records", error))
+		return FALSE;
+	*out_is_new = sqlite3_changes(db->handle) > 0;
+	if (!*out_is_new)
+		return TRUE;
+	sqlite3_bind_text(db->add_usage, 1, record->header, (int)record->header_size, SQLITE_STATIC);
+	return run(db, db->add_usage, "usage", error) &&
+	       (!record->body || change_words(db, db->add_words, record->seq, record->body, record->body_size, error));
+}
+
+gboolean vial_audit_db_add_head(VialAuditDb *db, const VialLedgerHead *head, GError **error)
+{
+	g_autoptr(GString) text = g_string_new(NULL);
+
+	vial_ledger_head_write(head, text);
+	sqlite3_bind_int64(db->add_head, 1, head->seq);
+	sqlite3_bind_text(db->add_head, 2, text->str, (int)text->len, SQLITE_STATIC);
+	return run(db, db->add_head, "heads", error);
+}
+
+/* Retention */
+
+typedef struct {
+	gint64 seq;
+	char *body;
+} Old;
+
+static void old_clear(gpointer data)
+{
+	g_free(((Old *)data)->body);
+}
+
+static gboolean find_old(VialAuditDb *db, const char *before, const char *held, guint limit, GArray *out, GError **error)
+{
+	int status;
+
+	sqlite3_bind_int64(db->next_body, 1, 0);
+	sqlite3_bind_text(db->next_body, 2, before, -1, SQLITE_STATIC);
+	sqlite3_bind_text(db->next_body, 3, held, -1, SQLITE_STATIC);
+	sqlite3_bind_int64(db->next_body, 4, limit);
+	while ((status = sqlite3_step(db->next_body)) == SQLITE_ROW) {
+		Old old = { sqlite3_column_int64(db->next_body, 0), g_strdup((const char *)sqlite3_column_text(db->next_body, 1)) };
+
+		g_array_append_val(out, old);
+	}
+	gboolean is_read = status == SQLITE_DONE || vial_audit_db_fail(db, "records", error);
+	sqlite3_reset(db->next_body);
+	sqlite3_clear_bindings(db->next_body);
+	return is_read;
+}
+
+gboolean vial_audit_db_forget_bodies(VialAuditDb *db, const char *before, const json_t *held_projects, guint limit, guint *out_forgotten,
+                                     GError **error)
+{
+	g_autoptr(GArray) olds = g_array_new(FALSE, FALSE, sizeof(Old));
+	char *held = json_dumps(held_projects, JSON_COMPACT);
+	gboolean is_done;
+
+	g_array_set_clear_func(olds, old_clear);
+	is_done = find_old(db, before, held, limit, olds, error);
+	free(held);
+	for (guint i = 0; is_done && i < olds->len; i++) {
+		const Old *old = &g_array_index(olds, Old, i);
+
+		is_done = change_words(db, db->forget_words, old->seq, old->body, strlen(old->body), error);
+		sqlite3_bind_int64(db->forget_body, 1, old->seq);
+		is_done = is_done && run(db, db->forget_body, "records", error);
+	}
+	*out_forgotten = olds->len;
+	return is_done;
+}
+
+/* Reading */
+
+static gboolean give(sqlite3_stmt *statement, VialAuditEach each, gpointer data)
+{
+	VialLedgerRecord record = {
+		.seq = sqlite3_column_int64(statement, 0),
+		.header = (const char *)sqlite3_column_text(statement, 2),
+		.body = (const char *)sqlite3_column_text(statement, 3),
+	};
+
+	if (!record.header)
+		record.header = "";
+	record.header_size = (gsize)sqlite3_column_bytes(statement, 2);
+	record.body_size = (gsize)sqlite3_column_bytes(statement, 3);
+	/* One of another length can only be wrong, and looks so. */
+	read_hash(statement, 1, &record.hash);
+	return each(&record, data);
+}
+
+static gboolean give_all(VialAuditDb *db, sqlite3_stmt *statement, VialAuditEach each, gpointer data, GError **error)
+{
+	int status;
+
+	while ((status = sqlite3_step(statement)) == SQLITE_ROW && give(statement, each, data))
+		;
+	gboolean is_read = status == SQLITE_DONE || status == SQLITE_ROW || vial_audit_db_fail(db, "records", error);
+	sqlite3_finalize(statement);
+	return is_read;
+}
+
+gboolean vial_audit_db_walk(VialAuditDb *db, gint64 seq, guint limit, VialAuditEach each, gpointer data, GError **error)
+{
+	sqlite3_stmt *statement = NULL;
+
+	if (!prepare(db, "SELECT seq, hash, header, body FROM records WHERE seq >= ?1 ORDER BY seq LIMIT ?2", &statement, error))
+		return FALSE;
+	sqlite3_bind_int64(statement, 1, seq);
+	sqlite3_bind_int64(statement, 2, limit);
+	return give_all(db, statement, each, data, error);
+}
+
+static GArray *read_heads(VialAuditDb *db, sqlite3_stmt *statement, GError **error)
+{
+	g_autoptr(GArray) heads = g_array_new(FALSE, FALSE, sizeof(VialLedgerHead));
+	int status;
+
+	while ((status = sqlite3_step(statement)) == SQLITE_ROW) {
+		const char *text = (const char *)sqlite3_column_text(statement, 0);
+		VialLedgerHead head;
+
+		if (text && vial_ledger_head_read(text, strlen(text), &head))
+			g_array_append_val(heads, head);
+	}
+	gboolean is_read = status == SQLITE_DONE || vial_audit_db_fail(db, "heads", error);
+	sqlite3_finalize(statement);
+	return is_read ? g_steal_pointer(&heads) : NULL;
+}
+
+GArray *vial_audit_db_heads(VialAuditDb *db, gint64 seq, guint limit, GError **error)
+{
+	sqlite3_stmt *statement = NULL;
+
+	if (!prepare(db, "SELECT head FROM heads WHERE seq >= ?1 ORDER BY seq LIMIT ?2", &statement, error))
+		return NULL;
+	sqlite3_bind_int64(statement, 1, seq);
+	sqlite3_bind_int64(statement, 2, limit);
+	return read_heads(db, statement, error);
+}
+
+GArray *vial_audit_db_last_heads(VialAuditDb *db, guint limit, GError **error)
+{
+	sqlite3_stmt *statement = NULL;
+
+	if (!prepare(db, "SELECT head FROM heads ORDER BY seq DESC LIMIT ?1", &statement, error))
+		return NULL;
+	sqlite3_bind_int64(statement, 1, limit);
+	return read_heads(db, statement, error);
+}
+
+/* Searching */
+
+/*
+ * The planner knows nothing of how many records a word has, so we choose: what names the fewest first. The others are looked at in the records it
+ * gives.
+ */
+static const char *choose_index(const VialAuditFilter *filter)
+{
+	if (filter->trace_id)
+		return "INDEXED BY records_trace";
+	if (filter->sandbox)
+		return "INDEXED BY records_sandbox";
+	if (filter->session)
+		return "INDEXED BY records_session";
+	if (filter->text)
+		return "NOT INDEXED"; /* by the words, through the row's number */
+	if (filter->agent)
+		return "INDEXED BY records_agent";
+	if (filter->action)
+		return "INDEXED BY records_action";
+	if (filter->project && !filter->from && !filter->to)
+		return "INDEXED BY records_project";
+	return "";
+}
+
+/* Whether there is such a principal by its id; else the text is a name. */
+static gboolean is_principal_id(VialAuditDb *db, const char *text)
+{
+	sqlite3_stmt *statement = NULL;
+	gboolean is_id = prepare(db, "SELECT 1 FROM records WHERE principal = ?1 LIMIT 1", &statement, NULL) &&
+	                 sqlite3_bind_text(statement, 1, text, -1, SQLITE_STATIC) == SQLITE_OK && sqlite3_step(statement) == SQLITE_ROW;
+
+	sqlite3_finalize(statement);
+	return is_id;
+}
+
+typedef struct {
+	GString *sql;
+	const char *values[16];
+	int count;
+} Search;
+
+static void add_condition(Search *search, const char *condition, const char *value)
+{
+	if (!value)
+		return;
+	search->values[search->count++] = value;
+	g_string_append_printf(search->sql, " AND %s ?%d", condition, search->count);
+}
+
+/* Only the newest or oldest of a stretch of time are found by it; with something else to go by it is a filter. */
+static void write_search(VialAuditDb *db, const VialAuditFilter *filter, const char *words, Search *search)
+{
+	gboolean by_principal = filter->principal && !filter->trace_id && !filter->sandbox && !filter->session && !filter->text && !filter->agent;
+	gboolean is_id = filter->principal && is_principal_id(db, filter->principal);
+	const char *index = by_principal ? (is_id ? "INDEXED BY records_principal" : "INDEXED BY records_principal_name") : choose_index(filter);
+
+	g_string_append_printf(search->sql, "SELECT seq, hash, header, body FROM records %s WHERE 1", index);
+	add_condition(search, "trace_id =", filter->trace_id);
+	add_condition(search, "sandbox =", filter->sandbox);
+	add_condition(search, "session =", filter->session);
+	if (words) {
+		search->values[search->count++] = words;
+		g_string_append_printf(search->sql, " AND seq IN (SELECT rowid FROM words WHERE words MATCH ?%d)", search->count);
+	}
+	add_condition(search, "agent =", filter->agent);
+	add_condition(search, is_id ? "principal =" : "principal_name =", filter->principal);
+	add_condition(search, "action =", filter->action);
+	add_condition(search, "project =", filter->project);
+	add_condition(search, "time >=", filter->from);
+	add_condition(search, "time <", filter->to);
+	if (filter->before > 0)
+		g_string_append_printf(search->sql, " AND seq < %" G_GINT64_FORMAT, filter->before);
+	g_string_append_printf(search->sql, " ORDER BY seq DESC LIMIT %u", filter->limit);
+}
+
+gboolean vial_audit_db_find(VialAuditDb *db, const VialAuditFilter *filter, VialAuditEach each, gpointer data, GError **error)
+{
+	g_autoptr(GString) sql = g_string_new(NULL);
+	g_autofree char *words = filter->text ? vial_audit_words_query(filter->text) : NULL;
+	Search search = { .sql = sql };
+	sqlite3_stmt *statement = NULL;
+
+	if (filter->text && !words) /* nothing that could be in any code */
+		return TRUE;
+	write_search(db, filter, words, &search);
+	if (!prepare(db, sql->str, &statement, error))
+		return FALSE;
+	for (int i = 0; i < search.count; i++)
+		sqlite3_bind_text(statement, i + 1, search.values[i], -1, SQLITE_STATIC);
+	return give_all(db, statement, each, data, error);
+}

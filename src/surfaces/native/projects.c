@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Projects, their quotas, and what they have used (JSON, or CSV for a spreadsheet). */
+#include "operations/projects.h"
+
+#include <string.h>
+
+#include "surfaces/native/handlers.h"
+#include "surfaces/native/native.h"
+#include "util/json.h"
+
+static gboolean decode(const json_t *body, VialProjectRequest *out, GError **error)
+{
+	gboolean legal_hold = -1;
+
+	*out = (VialProjectRequest){ .legal_hold = -1 };
+	if (!vial_decode_text(body, "name", &out->name, error) || !vial_decode_text(body, "description", &out->description, error) ||
+	    !vial_decode_object(body, "quotas", &out->quotas, error) || !vial_decode_object(body, "ceilings", &out->ceilings, error) ||
+	    !vial_decode_bool(body, "legal_hold", &legal_hold, error))
+		return FALSE;
+	out->legal_hold = legal_hold;
+	return TRUE;
+}
+
+void vial_api_project_list(VialRequest *request)
+{
+	VialCaller caller = vial_native_caller(request);
+	GError *error = NULL;
+	json_t *answer = vial_op_project_list(&caller, &error);
+
+	vial_native_reply_now(request, answer, error);
+}
+
+void vial_api_project_get(VialRequest *request)
+{
+	VialCaller caller = vial_native_caller(request);
+	GError *error = NULL;
+	json_t *answer = vial_op_project_get(&caller, vial_request_param(request, "project"), &error);
+
+	vial_native_reply_now(request, answer, error);
+}
+
+void vial_api_project_create(VialRequest *request)
+{
+	VialCaller caller = vial_native_question(request);
+	g_autoptr(GError) error = NULL;
+	VialProjectRequest project;
+
+	vial_native_begun(request,
+	                  decode(vial_request_json(request), &project, &error) &&
+	                          vial_op_project_create(&caller, &project, vial_native_reply_created, request, &error),
+	                  &error);
+}
+
+void vial_api_project_change(VialRequest *request)
+{
+	VialCaller caller = vial_native_question(request);
+	g_autoptr(GError) error = NULL;
+	VialProjectRequest project;
+
+	if (json_object_get(vial_request_json(request), "name"))
+		vial_fail(&error, VIAL_ERROR_INVALID, "field \"name\" cannot be changed: records of what was done are under it");
+	vial_native_begun(
+		request,
+		!error && decode(vial_request_json(request), &project, &error) &&
+			vial_op_project_change(&caller, vial_request_param(request, "project"), &project, vial_native_reply_ok, request, &error),
+		&error);
+}
+
+void vial_api_project_delete(VialRequest *request)
+{
+	VialCaller caller = vial_native_question(request);
+	g_autoptr(GError) error = NULL;
+
+	vial_native_begun(
+		request, vial_op_project_delete(&caller, vial_request_param(request, "project"), vial_native_reply_nothing, request, &error), &error);
+}
+
+/* Quotas */
+
+void vial_api_quota_get(VialRequest *request)
+{
+	VialCaller caller = vial_native_caller(request);
+	GError *error = NULL;
+	json_t *answer = vial_op_quota_get(&caller, vial_request_param(request, "project"), &error);
+
+	vial_native_reply_now(request, answer, error);
+}
+
+void vial_api_quota_put(VialRequest *request)
+{
+	VialCaller caller = vial_native_question(request);
+	g_autoptr(GError) error = NULL;
+
+	vial_native_begun(
+		request,
+		vial_op_quota_put(&caller, vial_request_param(request, "project"), vial_request_json(request), vial_native_reply_ok, request, &error),
+		&error);
+}
+
+/* Usage */
+
+/* In quotes, which are doubled within. A person's id is what a provider calls him: a spreadsheet must not take it for a formula. */
+static void add_text(GString *csv, const char *text)
+{
+	g_string_append(csv, strchr("=+-@", *text) && *text ? "\"'" : "\"");
+	for (; *text; text++)
+		g_string_append(csv, *text == '"' ? "\"\"" : (char[]){ *text, '\0' });
+	g_string_append_c(csv, '"');
+}
+
+/* Every row has the same fields, in the same order. */
+static char *to_csv(const json_t *rows)
+{
+	GString *csv = g_string_new(NULL);
+	const json_t *row;
+	const char *name;
+	json_t *value;
+	gsize i;
+
+	json_array_foreach (rows, i, row) {
+		const char *comma = "";
+
+		if (i == 0) {
+			json_object_foreach ((json_t *)row, name, value) {
+				g_string_append_printf(csv, "%s%s", comma, name);
+				comma = ",";
+			}
+			g_string_append(csv, "\r\n");
+			comma = "";
+		}
+		json_object_foreach ((json_t *)row, name, value) {
+			g_string_append(csv, comma);
+			comma = ",";
+			if (json_is_string(value))
+				add_text(csv, json_string_value(value));
+			else if (json_is_integer(value))
+				g_string_append_printf(csv, "%" JSON_INTEGER_FORMAT, json_integer_value(value));
+			else
+				g_string_append_printf(csv, "%.3f", json_real_value(value));
+		}
+		g_string_append(csv, "\r\n");
+	}
+	return g_string_free(csv, FALSE);
+}
+
+static void on_usage(json_t *rows, const GError *error, gpointer data)
+{
+	VialRequest *request = data;
+	char *csv;
+
+	if (error || g_strcmp0(vial_request_query(request, "format"), "csv") != 0)
+		return vial_native_reply_ok(rows, error, data);
+	csv = to_csv(rows);
+	vial_request_reply_bytes(request, 200, "text/csv; charset=utf-8", g_bytes_new_take(csv, strlen(csv)));
+	vial_request_unref(request);
+}
+
+void vial_api_usage(VialRequest *request)
+{
+	VialCaller caller = vial_native_question(request);
+	const char *format = vial_request_query(request, "format");
+	g_autoptr(GError) error = NULL;
+
+	if (format && strcmp(format, "json") != 0 && strcmp(format, "csv") != 0)
+		vial_fail(&error, VIAL_ERROR_INVALID, "field \"format\" must be json or csv");
+	vial_native_begun(request,
+	                  !error && vial_op_usage_read(&caller, vial_request_param(request, "project"), vial_request_query(request, "from"),
+	                                               vial_request_query(request, "to"), vial_request_query(request, "group_by"), on_usage, request,
+	                                               &error),
+	                  &error);
+}

@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: Apache-2.0
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from collector import Collector  # noqa: E402
+from driver import Driver  # noqa: E402
+
+
+@pytest.fixture
+def listen():
+    """Starts collectors."""
+    collectors = []
+
+    def start(*arguments, **options):
+        collectors.append(Collector(*arguments, **options))
+        return collectors[-1]
+
+    yield start
+    for collector in collectors:
+        collector.stop()
+
+
+@pytest.fixture
+def collector(listen):
+    return listen()
+
+
+@pytest.fixture
+def drive(tmp_path, listen):
+    """Starts drivers; all of them are ended, and must end well. (After `listen`, so that collectors outlive them.)"""
+    drivers = []
+
+    def start(endpoint, *flags, **options):
+        drivers.append(Driver(endpoint, *flags, log=tmp_path / f"driver-{len(drivers)}.log", **options))
+        return drivers[-1]
+
+    yield start
+    for driver in drivers:
+        if driver.process.poll() is None:
+            driver.end()
+
+
+@pytest.fixture
+def driver(drive, collector):
+    return drive(collector.url)

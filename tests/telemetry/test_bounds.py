@@ -1,0 +1,127 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What may never grow, and what may never wait."""
+
+import json
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+from collector import answer, hang
+from test_trouble import free_port
+from waiting import slow
+
+IS_SANITIZED = "ASAN_OPTIONS" in os.environ  # where memory and time are not what they are otherwise
+
+
+def test_100000_spans_at_once_leave_the_queue_full_and_the_rest_counted(drive):
+    driver = drive(f"http://127.0.0.1:{free_port()}")
+    driver.add()  # what the first one costs besides
+    before = driver.await_stats(failed_requests=1)["rss_kb"]
+    seconds = driver.add(times=100_000, attributes={"vial.sandbox.id": "abcdefghijklmnopqrst", "vial.language": "python", "vial.exit_code": 0})
+    stats = driver.stats()
+    assert (stats["queued"], stats["dropped"]) == (4096, 100_001 - 4096)
+    if not IS_SANITIZED:
+        assert stats["rss_kb"] - before < 8 * 1024
+        assert seconds / 100_000 < 50e-6
+    driver.add(times=100_000)
+    assert driver.stats()["queued"] == 4096
+
+
+@pytest.mark.parametrize("text", ["x", "\x01", "é"], ids=["plain", "escaped", "wide"])
+def test_memory_is_bounded_also_where_spans_are_as_large_as_they_may_be(drive, collector, text):
+    driver = drive(collector.url)
+    driver.add()
+    before = driver.await_stats(exported=1)["rss_kb"]
+    collector.always(hang)
+    large = {f"key{i}": text * 4096 for i in range(10)}
+    for _ in range(20):
+        driver.add(times=1000, attributes=large)
+    collector.await_requests(2)
+    stats = driver.stats()
+    assert stats["queued"] + stats["dropped"] == 20_000
+    assert stats["queued"] <= 1450  # of 12 KiB each, and a batch
+    if not IS_SANITIZED:
+        assert stats["rss_kb"] - before < (16 + 1 + 8 + 4) * 1024  # the queue, a batch, its text in a buffer that doubles, and slack
+
+
+def test_a_burst_with_a_collector_loses_nothing_uncounted(drive, collector):
+    driver = drive(collector.url)
+    driver.add(times=100_000)
+    driver.await_stats(seconds=30, queued=0)
+    stats = driver.stats()
+    assert stats["exported"] + stats["dropped"] == 100_000 and stats["exported"] >= 4096 and stats["failed_requests"] == 0
+    ids = [span["spanId"] for request in collector.requests for span in json.loads(request.body)["resourceSpans"][0]["scopeSpans"][0]["spans"]]
+    assert len(ids) == len(set(ids)) == stats["exported"]
+    assert max(len(request.body) for request in collector.requests) < 20 * 1024 * 1024
+
+
+def test_a_full_queue_forgets_its_oldest(drive, listen):
+    port = free_port()
+    driver = drive(f"http://127.0.0.1:{port}")
+    driver.add("being sent", times=512)
+    driver.await_stats(failed_requests=1)
+    driver.add("old", times=4096)
+    driver.add("new", times=1000)
+    collector = listen(port=port)
+    driver.await_stats(queued=0, exported=4096, dropped=1512)
+    names = [span.name for span in collector.spans()]
+    assert [names.count(name) for name in ("being sent", "old", "new")] == [512, 4096 - 512 - 1000, 1000]
+
+
+def test_adding_does_not_wait_for_a_collector_that_hangs(drive, collector):
+    collector.always(hang)
+    driver = drive(collector.url)
+    driver.add()
+    collector.await_requests(1)
+    assert driver.add(times=10_000) < slow(0.5)
+
+
+def test_freeing_sends_what_waits(drive, collector):
+    driver = drive(collector.url, hurry=1)
+    driver.add(times=3000)
+    assert driver.free() < 2
+    assert len(collector.await_spans(3000)) == 3000
+
+
+def test_freeing_returns_within_two_seconds_though_the_collector_hangs(drive, collector):
+    collector.always(hang)
+    driver = drive(collector.url, hurry=1)
+    driver.add(times=4000)
+    collector.await_requests(1)
+    assert 1 < driver.free() <= (2 if not IS_SANITIZED else slow(2))
+    assert 'dropped="4000"' in driver.complaints()[-1]
+
+
+def test_freeing_returns_at_once_when_nobody_is_there(drive):
+    driver = drive(f"http://127.0.0.1:{free_port()}", hurry=1)
+    driver.add(times=4000)
+    driver.await_stats(failed_requests=1)
+    assert driver.free() < slow(0.5)
+
+
+def test_freeing_does_not_wait_for_a_retry_after(drive, collector):
+    collector.then(answer(503, Retry_After="30"))
+    driver = drive(collector.url, hurry=1)
+    driver.add()
+    driver.await_stats(failed_requests=1)
+    assert driver.free() < slow(0.5)
+    assert len(collector.requests) == 2 and collector.requests[1].spans()
+
+
+def test_freeing_with_nothing_to_send_is_quick(driver):
+    assert driver.free() < slow(0.1)
+
+
+def test_nothing_happens_while_there_is_nothing_to_do(driver, collector):
+    def switches():
+        texts = [path.read_text() for path in Path(f"/proc/{driver.process.pid}/task").glob("*/status")]
+        return sum(int(line.split()[1]) for text in texts for line in text.splitlines() if "ctxt_switches" in line)
+
+    driver.add()
+    driver.await_stats(exported=1)
+    time.sleep(0.3)
+    before = switches()
+    time.sleep(2)
+    assert switches() == before
