@@ -80,6 +80,16 @@ static void seal_work(gpointer data)
 	vial_manifest_seal(bake->app->manifests, bake->image, facts, &bake->problem);
 }
 
+/* Images may be shared: another viald that baked the same beside us may have been first, and its checkpoint is as good. */
+static gboolean is_there_already(Bake *bake, int reason)
+{
+	if ((reason != EEXIST && reason != ENOTEMPTY) || !vial_template_take_checkpoint(bake->app, bake->app->templates, bake->template))
+		return FALSE;
+	say(bake, "another viald has baked it meanwhile");
+	vial_tree_remove(bake->image);
+	return TRUE;
+}
+
 static void seal_done(gpointer data)
 {
 	Bake *bake = data;
@@ -88,8 +98,13 @@ static void seal_done(gpointer data)
 
 	if (problem)
 		return leave(bake, problem->message);
-	if (rename(bake->image, target) < 0)
-		return leave(bake, g_strerror(errno));
+	/* One that is there and may not be used was removed by looking at it: then there is room for ours. */
+	if (rename(bake->image, target) < 0) {
+		if (is_there_already(bake, errno))
+			return leave(bake, NULL);
+		if (rename(bake->image, target) < 0)
+			return leave(bake, g_strerror(errno));
+	}
 	vial_manifest_moved(bake->app->manifests, bake->image, target);
 	bake->template->hold = vial_images_hold(target);
 	bake->template->checkpoint = g_steal_pointer(&target);
@@ -183,6 +198,12 @@ static void bake_free(Bake *bake)
 	g_free(bake);
 }
 
+/* Baked before, or by somebody else while we were busy with the one before it. */
+static gboolean is_ready(Bake *bake, VialTemplate *template)
+{
+	return template->checkpoint || (bake->next > 0 && vial_template_take_checkpoint(bake->app, bake->app->templates, template));
+}
+
 static void bake_next(Bake *bake)
 {
 	GPtrArray *queue = bake->queue;
@@ -196,7 +217,7 @@ static void bake_next(Bake *bake)
 		given_up(data);
 		return;
 	}
-	while (bake->next < queue->len && ((VialTemplate *)queue->pdata[bake->next])->checkpoint)
+	while (bake->next < queue->len && is_ready(bake, queue->pdata[bake->next]))
 		bake->next++;
 	if (bake->next >= queue->len) {
 		VialBaked done = bake->done;

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -51,6 +52,9 @@ static gboolean load_key(const char *folder, guint8 key[KEY_BYTES], GError **err
 
 	if (dir_fd < 0)
 		return FALSE;
+	/* The key of shared images: of two vialds that start beside each other only one may make it. */
+	if (TEMP_FAILURE_RETRY(flock(dir_fd, LOCK_EX)) < 0)
+		return vial_fail(error, VIAL_ERROR_INTERNAL, "%s cannot be locked: %s", folder, g_strerror(errno));
 	content = vial_file_read_at(dir_fd, "snapshot.key", 1024, &size, NULL);
 	if (content && size == KEY_BYTES) {
 		memcpy(key, content, KEY_BYTES);

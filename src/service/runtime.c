@@ -2,12 +2,15 @@
 #include "service/runtime.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <glib/gstdio.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "util/error.h"
+#include "util/fd.h"
 #include "util/tree.h"
 
 #define HASH_LENGTH 12
@@ -96,6 +99,16 @@ static gboolean copy_all(const char *agent, const char *kernels, GPtrArray *file
 	return is_ok;
 }
 
+/* Images may be shared: of those that start beside each other one copies, and the others wait for it. */
+static gboolean install(const char *images_dir, const char *agent, const char *kernels, GPtrArray *files, const char *target, GError **error)
+{
+	vial_autofd int dir_fd = open(images_dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+	if (dir_fd < 0 || TEMP_FAILURE_RETRY(flock(dir_fd, LOCK_EX)) < 0)
+		return vial_fail(error, VIAL_ERROR_INTERNAL, "%s cannot be locked: %s", images_dir, g_strerror(errno));
+	return g_file_test(target, G_FILE_TEST_IS_DIR) || copy_all(agent, kernels, files, target, error);
+}
+
 gboolean vial_runtime_install(const char *program_dir, const char *images_dir, char **out_dir, char **out_hash, GError **error)
 {
 	g_autofree char *agent = g_build_filename(program_dir, "vial-agent", NULL);
@@ -118,7 +131,7 @@ gboolean vial_runtime_install(const char *program_dir, const char *images_dir, c
 	}
 	hash = g_strndup(g_checksum_get_string(sum), HASH_LENGTH);
 	target = g_strdup_printf("%s/runtime-%s", images_dir, hash);
-	if (!g_file_test(target, G_FILE_TEST_IS_DIR) && !copy_all(agent, kernels, files, target, error))
+	if (!g_file_test(target, G_FILE_TEST_IS_DIR) && !install(images_dir, agent, kernels, files, target, error))
 		return FALSE;
 	*out_dir = g_steal_pointer(&target);
 	*out_hash = g_steal_pointer(&hash);

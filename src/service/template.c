@@ -88,7 +88,6 @@ VialTemplate *vial_template_load(VialApp *app, VialTemplates *templates, const c
 	const char *name = json_string_value(json_object_get(manifest, "name"));
 	const char *rootfs = json_string_value(json_object_get(manifest, "rootfs"));
 	const char *hash = json_string_value(json_object_get(manifest, "hash"));
-	g_autofree char *checkpoint = NULL;
 	VialTemplate *template;
 
 	if (!name || !rootfs || !hash || !g_file_test(rootfs, G_FILE_TEST_IS_DIR)) {
@@ -110,13 +109,21 @@ VialTemplate *vial_template_load(VialApp *app, VialTemplates *templates, const c
 	if (json_number_value(json_object_get(manifest, "cpu")) > 0)
 		template->limits.cpu = json_number_value(json_object_get(manifest, "cpu"));
 	template->hash = checkpoint_key(app, template, templates->runtime_hash);
-	checkpoint = vial_template_checkpoint_dir(templates, template);
+	template->hold = -1;
+	vial_template_take_checkpoint(app, templates, template);
+	return template;
+}
+
+gboolean vial_template_take_checkpoint(VialApp *app, VialTemplates *templates, VialTemplate *template)
+{
+	g_autofree char *checkpoint = vial_template_checkpoint_dir(templates, template);
+
 	template->hold = vial_images_hold(checkpoint);
 	if (template->hold >= 0 && may_use(app, checkpoint))
 		template->checkpoint = g_steal_pointer(&checkpoint);
 	else
 		vial_fd_clear(&template->hold);
-	return template;
+	return template->checkpoint != NULL;
 }
 
 char *vial_template_checkpoint_dir(VialTemplates *templates, const VialTemplate *template)

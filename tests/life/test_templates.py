@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import tempfile
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -163,3 +164,26 @@ def test_a_new_image_is_found_and_a_stop_in_the_middle_of_its_bake_leaves_nothin
     wait_for(lambda: template(daemon)["ready"], 120)
     assert variant(sandbox := daemon.client().create()) == "four"
     sandbox.delete()
+
+
+def test_two_that_bake_the_same_image_beside_each_other_both_have_it(folder):
+    """Images may be shared. Whoever is second takes what the first has baked, and does not go on without."""
+    images = Images()
+    daemons = []
+    try:
+        images.put("one")
+        folders = [folder / "left", folder / "right"]
+        for own in folders:
+            own.mkdir(mode=0o755)
+        with ThreadPoolExecutor(2) as threads:
+            daemons += threads.map(lambda own: Daemon(own, "--images-dir", images.path, "--pool-size", 0), folders)
+        for daemon in daemons:
+            wait_for(lambda: "Vial is ready" in daemon.log_text(), 120)
+            assert "minimal: baking" in daemon.log_text(), "they did not start beside each other"
+            assert template(daemon)["ready"], daemon.log_text()[-2000:]
+            assert daemon.client().create().info["boot_mode"] == "restore"
+        assert not [name for name in os.listdir(images.path) if name.startswith("baking-")]
+    finally:
+        for daemon in daemons:
+            daemon.stop()
+        images.remove()
