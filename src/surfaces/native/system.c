@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The daemon about itself, and about who asks: healthz and me. */
+#include <string.h>
+
+#include "audit/audit.h"
 #include "service/app.h"
 #include "service/pool.h"
 #include "service/project.h"
@@ -9,13 +12,21 @@
 #include "util/json.h"
 #include "util/time.h"
 
+/* Whoever watches from outside must see that code is refused, whatever the reason. */
+static const char *health(VialApp *app)
+{
+	if (app->is_draining)
+		return "draining";
+	return vial_audit_check_room(app->audit, NULL) ? "ok" : "unrecorded";
+}
+
 void vial_api_healthz(VialRequest *request)
 {
 	VialApp *app = vial_native_app(request);
+	const char *status = health(app);
 
-	vial_request_reply_json(request, app->is_draining ? 503 : 200,
-	                        json_pack("{s:s, s:s, s:s}", "status", app->is_draining ? "draining" : "ok", "version", VIAL_VERSION, "engine",
-	                                  app->engine->ops->name));
+	vial_request_reply_json(request, strcmp(status, "ok") == 0 ? 200 : 503,
+	                        json_pack("{s:s, s:s, s:s}", "status", status, "version", VIAL_VERSION, "engine", app->engine->ops->name));
 }
 
 /* What he may have, and has. */
