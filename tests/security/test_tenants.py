@@ -25,7 +25,8 @@ def belongings(client, sandbox):
     context = sandbox.call("POST", "/repl/sessions", {"language": "python"})
     pid = sandbox.spawn("sleep 1000")
     snapshot = sandbox.call("POST", "/snapshots", {})
-    yield {"id": sandbox.id, "sid": context["id"], "pid": str(pid), "snapshot": snapshot["id"], "port": "8000", "path": "x", "name": "minimal"}
+    yield {"id": sandbox.id, "sid": context["id"], "pid": str(pid), "snapshot": snapshot["id"], "port": "8000", "path": "x", "name": "minimal",
+           "project": "default", "key": client.call("GET", "/v1/me")["key_id"], "seq": "1"}
     client.ask("DELETE", f"/v1/snapshots/{snapshot['id']}")
 
 
@@ -106,7 +107,7 @@ def test_metrics_tell_a_project_only_of_itself(client, stranger, belongings):
     for path in ("/metrics", "/v1/metrics"):
         text = stranger.ask("GET", path).text
         samples = [line for line in text.splitlines() if not line.startswith("#")]
-        assert samples and all(re.fullmatch(r'vial_sandboxes\{state="\w+"\} 0', line) for line in samples), text
+        assert samples and all(re.fullmatch(r'vial_sandboxes\{state="\w+"\} 0|vial_project_\w+\{project="other"[^{}]*\} \d+', line) for line in samples), text
     own = stranger.create()
     assert 'vial_sandboxes{state="running"} 1' in stranger.ask("GET", "/metrics").text
     own.delete()
