@@ -9,6 +9,8 @@
 #include "cli/status.h"
 #include "cli/times.h"
 
+enum { LABEL_WIDTH = 20 }; /* previous_works_until */
+
 static char *join(const json_t *list)
 {
 	GString *text = g_string_new(NULL);
@@ -49,8 +51,8 @@ char *vial_fields_text(const json_t *object, const char *name)
 void vial_fields_line(VialCli *cli, const char *name, const char *text, const char *style)
 {
 	g_autofree char *label = vial_sanitize_line(name), *clean = vial_sanitize_line(text);
-	printf("%s%-14s%s  %s%s%s\n", vial_output_style(cli, "2"), label, vial_output_style(cli, "0"), style ? vial_output_style(cli, style) : "",
-	       *clean ? clean : "-", style ? vial_output_style(cli, "0") : "");
+	printf("%s%-*s%s  %s%s%s\n", vial_output_style(cli, "2"), LABEL_WIDTH, label, vial_output_style(cli, "0"),
+	       style ? vial_output_style(cli, style) : "", *clean ? clean : "-", style ? vial_output_style(cli, "0") : "");
 }
 
 void vial_fields_print(VialCli *cli, const json_t *object)

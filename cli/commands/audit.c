@@ -98,7 +98,7 @@ char *vial_audit_who(const json_t *record)
 	return g_strdup(id && *id ? id : kind);
 }
 
-static char *join_argv(const json_t *argv)
+static char *join(const json_t *argv)
 {
 	GString *text = g_string_new(NULL);
 	for (gsize i = 0; i < json_array_size(argv); i++) {
@@ -110,23 +110,24 @@ static char *join_argv(const json_t *argv)
 
 char *vial_audit_what(const json_t *record)
 {
-	static const char *const names[] = { "error_message", "code", "cmd", "path", "name", "key", "port", "language", "template" };
+	static const char *const names[] = { "error_message", "code", "cmd", "argv", "path", "name", "key", "port", "language", "template" };
 	const json_t *body = json_object_get(record, "body");
 	g_autofree char *text = NULL;
 	if (!json_is_object(body))
 		return g_strdup(json_is_true(json_object_get(record, "damaged")) ? "(damaged)" : "(removed after its time)");
 	/* Why it was not done comes before what it would have been. */
 	for (gsize i = 0; i < G_N_ELEMENTS(names) && !text; i++)
-		if (json_object_get(body, names[i]))
-			text = vial_api_text(body, names[i]);
-	if (json_object_get(body, "argv") && !json_object_get(body, "error_message")) {
-		g_free(text);
-		text = join_argv(json_object_get(body, "argv"));
-	}
+		if (json_is_array(json_object_get(body, names[i])))
+			text = join(json_object_get(body, names[i]));
+		else if (json_object_get(body, names[i]))
+			text = g_strchomp(vial_api_text(body, names[i]));
 	if (!text)
 		return g_strdup("");
-	const char *to = vial_api_string(body, "to");
-	g_autofree char *whole = to ? g_strconcat(text, " -> ", to, NULL) : g_strdup(text);
+	const char *to = vial_api_string(body, "to"), *failure = vial_api_string(record, "error");
+	g_autofree char *status = vial_api_text(record, "exit_code");
+	gboolean is_bad = failure || (*status && strcmp(status, "0") != 0);
+	g_autofree char *ending = is_bad ? g_strconcat(" (", failure ? failure : "exit ", failure ? "" : status, ")", NULL) : g_strdup("");
+	g_autofree char *whole = g_strconcat(text, to ? " -> " : "", to ? to : "", ending, NULL);
 	return g_utf8_strlen(whole, -1) > WHAT_MAX ? g_utf8_substring(whole, 0, WHAT_MAX) : g_steal_pointer(&whole);
 }
 
@@ -284,7 +285,7 @@ static const VialVerb verbs[] = {
 const VialSyntax vial_audit_syntax = {
 	.arguments = "[OPTION...] | tail|show|export|verify [ARGUMENT...]",
 	.description = "A viewer's key sees its project's records, an operator's all. With --json the records are as the API gives them, the newest "
-	               "first.\n\n"
+		       "first.\n\n"
 		       "  vial audit --sandbox ID --text read_csv\n"
 		       "  vial audit tail -f\n"
 		       "  vial audit export day.jsonl --from 2026-11-18\n"

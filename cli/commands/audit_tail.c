@@ -52,7 +52,8 @@ static char *format_line(const VialCli *cli, const json_t *record)
 	const char *outcome = vial_api_string(record, "outcome");
 	g_autofree char *seq = vial_api_text(record, "seq"), *time = vial_time_local(vial_api_string(record, "time"));
 	g_autofree char *who = vial_audit_who(record), *what = vial_audit_what(record), *clean = vial_sanitize_line(what);
-	int rows, columns, used = append_cell(line, seq, 6, NULL, cli);
+	g_autofree char *number = g_strdup_printf("%6s", seq);
+	int rows, columns, used = append_cell(line, number, 6, NULL, cli);
 	used += append_cell(line, time, 19, "2", cli);
 	used += append_cell(line, who, 10, NULL, cli);
 	used += append_cell(line, vial_api_string(record, "project"), 8, NULL, cli);

@@ -263,7 +263,7 @@ const VialSyntax vial_key_syntax = {
 	.arguments = "create|ls|show|set|rotate|rm [ARGUMENT...]",
 	.description =
 		"A KEY is named by its name, if no other has it, or by its id. The secret alone goes to standard output, so that it can be kept; "
-	        "what\n"
+		"what\n"
 		"else is to say goes to standard error. Roles, each with what those before it may: viewer, runner, developer, admin, operator.\n\n"
 		"  key=$(vial key create ci --role runner --project analytics --expires 90d --allow-source 10.0.0.0/8)\n"
 		"  vial key create agents --role developer --form e2b\n"

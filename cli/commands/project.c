@@ -173,10 +173,11 @@ static int set_run(VialCli *cli, int argc, char **argv)
 /* What ends with it: {"sandboxes": 3, "keys": 2, "snapshot_bytes": 4096}. */
 static json_t *contents(VialCli *cli, const char *name, GError **error)
 {
-	g_autoptr(json_t) state = NULL;
-	g_autofree char *path = vial_api_path("/projects/%s/quotas", name);
+	g_autoptr(json_t) project = NULL, state = NULL;
+	g_autofree char *itself = vial_api_path("/projects/%s", name), *path = vial_api_path("/projects/%s/quotas", name);
 	g_autofree char *escaped = g_uri_escape_string(name, NULL, FALSE), *query = g_strconcat("&project=", escaped, NULL);
-	if (!vial_api_call(cli, "GET", path, NULL, &state, error))
+	/* Itself first: whoever may not end it is told so, and not that it has no quotas. */
+	if (!vial_api_call(cli, "GET", itself, NULL, &project, error) || !vial_api_call(cli, "GET", path, NULL, &state, error))
 		return NULL;
 	g_autoptr(json_t) keys = vial_api_pages(cli, "/v1/keys", query, error);
 	const json_t *used = json_object_get(state, "used");
