@@ -115,24 +115,43 @@ json_t *vial_api_list(const json_t *answer, const char *name)
 	return json_is_array(list) ? list : json_object_get(answer, "items");
 }
 
-json_t *vial_api_sandboxes(VialCli *cli, const char *query, GError **error)
+json_t *vial_api_pages(VialCli *cli, const char *path, const char *query, GError **error)
 {
 	g_autoptr(json_t) all = json_array();
 	g_autofree char *cursor = NULL;
 	for (int page = 0; page < PAGES_MAX; page++) {
 		g_autofree char *from = cursor ? g_uri_escape_string(cursor, NULL, FALSE) : NULL;
-		g_autofree char *path = g_strdup_printf("/v1/sandboxes?limit=%d%s%s%s", PAGE_SIZE, query, from ? "&cursor=" : "", from ? from : "");
+		g_autofree char *full = g_strdup_printf("%s?limit=%d%s%s%s", path, PAGE_SIZE, query, from ? "&cursor=" : "", from ? from : "");
 		g_autoptr(json_t) answer = NULL;
-		if (!vial_api_call(cli, "GET", path, NULL, &answer, error))
+		if (!vial_api_call(cli, "GET", full, NULL, &answer, error))
 			return NULL;
-		json_array_extend(all, vial_api_list(answer, "sandboxes"));
-		const char *next = vial_api_string(answer, "next");
+		json_array_extend(all, vial_api_list(answer, "items"));
+		char *next = json_is_object(answer) ? vial_api_text(answer, "next") : NULL;
+		g_free(cursor);
+		cursor = next;
 		if (!next || !*next)
 			break;
-		g_free(cursor);
-		cursor = g_strdup(next);
 	}
 	return g_steal_pointer(&all);
+}
+
+json_t *vial_api_sandboxes(VialCli *cli, const char *query, GError **error)
+{
+	return vial_api_pages(cli, "/v1/sandboxes", query, error);
+}
+
+gboolean vial_api_me(VialCli *cli, char **out_project, char **out_role, GError **error)
+{
+	g_autoptr(json_t) me = NULL;
+	if (!vial_api_call(cli, "GET", "/v1/me", NULL, &me, error))
+		return FALSE;
+	if (!vial_api_string(me, "project") || !vial_api_string(me, "role")) {
+		g_set_error(error, VIAL_HTTP_ERROR, VIAL_HTTP_FAILED, "%s does not say who we are: is it viald?", cli->url);
+		return FALSE;
+	}
+	*out_project = vial_api_text(me, "project");
+	*out_role = vial_api_text(me, "role");
+	return TRUE;
 }
 
 char *vial_api_sandbox_id(VialCli *cli, const char *given, GError **error)

@@ -29,8 +29,12 @@ void vial_api_call_many(VialCli *cli, const char *method, char **paths, guint co
 
 /* A full id as it is; the beginning of one is looked up. Free it. */
 char *vial_api_sandbox_id(VialCli *cli, const char *given, GError **error);
-/* All sandboxes, over all pages: a JSON array. `query` is "" or begins with "&". */
+/* A list over all its pages, as one JSON array. `path` has no limit and no cursor yet, and `query` is "" or begins with "&". */
+json_t *vial_api_pages(VialCli *cli, const char *path, const char *query, GError **error);
 json_t *vial_api_sandboxes(VialCli *cli, const char *query, GError **error);
+
+/* Who we are to viald. Both are to be freed, and neither is NULL then. */
+gboolean vial_api_me(VialCli *cli, char **out_project, char **out_role, GError **error);
 
 /* The list in an answer that is an array itself or holds it under `name` or "items". Borrowed; NULL when there is none. */
 json_t *vial_api_list(const json_t *answer, const char *name);

@@ -22,6 +22,7 @@ enum {
 };
 
 typedef struct VialCommand VialCommand;
+typedef struct VialVerb VialVerb;
 
 typedef struct {
 	char *url;        /* scheme://host:port without a path, or unix:/path */
@@ -32,11 +33,24 @@ typedef struct {
 	gboolean is_quiet;
 	gboolean has_color_out, has_color_err;
 	const VialCommand *command;
+	const VialVerb *verb; /* NULL: the command has none */
 	VialHttp *http;
 } VialCli;
 
 /* `argv` holds what is left after options: `argc` strings, NULL after them. Returns the exit status. */
 typedef int (*VialRunFunc)(VialCli *cli, int argc, char **argv);
+
+/* One of several things that a command does: `vial key rotate`. Each has its own arguments and options, and refuses those of the others. */
+struct VialVerb {
+	const char *name; /* NULL ends a table; "": what the command does when no verb is named */
+	const char *arguments;
+	const char *summary;
+	VialRunFunc run; /* gets what follows the verb */
+	const VialOption *options;
+	int min_arguments, max_arguments;
+	const char *completes;      /* what the first argument is, see VialOption.values; NULL: nothing to offer */
+	const char *completes_more; /* what the others are; NULL: the same */
+};
 
 /* How a command is called. Lives beside its run function; help, man page and completion are made from it. */
 typedef struct {
@@ -46,9 +60,10 @@ typedef struct {
 	int verbatim_after;               /* from this positional on (counted from 1) nothing is an option any more; 0: never */
 	int min_arguments, max_arguments; /* max -1: any number */
 	const char *completes;            /* what the arguments are: see VialOption.values */
+	const VialVerb *verbs;            /* NULL: it does one thing. Otherwise each says its own options and arguments */
 } VialSyntax;
 
-/* One row of the table in main.c; a row without `run` is a heading of the help page. */
+/* One row of the table in main.c; a row without `syntax` is a heading of the help page. `run` is NULL where there are verbs. */
 struct VialCommand {
 	const char *name;
 	const char *summary;
@@ -58,4 +73,5 @@ struct VialCommand {
 
 const VialCommand *vial_commands(void); /* the table; ends with a row whose summary is NULL */
 const VialCommand *vial_command_find(const char *name);
+const VialVerb *vial_verb_find(const VialCommand *command, const char *name); /* NULL: it has none of that name */
 const VialOption *vial_global_options(void);

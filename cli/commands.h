@@ -8,6 +8,9 @@
 	int vial_##name##_run(VialCli *cli, int argc, char **argv); \
 	extern const VialSyntax vial_##name##_syntax;
 
+/* One that does several things: the verbs' run functions are in its syntax. */
+#define VIAL_DECLARE_VERBS(name) extern const VialSyntax vial_##name##_syntax;
+
 VIAL_DECLARE_COMMAND(create)
 VIAL_DECLARE_COMMAND(ls)
 VIAL_DECLARE_COMMAND(info)
@@ -34,6 +37,11 @@ VIAL_DECLARE_COMMAND(fork)
 VIAL_DECLARE_COMMAND(promote)
 VIAL_DECLARE_COMMAND(tree)
 VIAL_DECLARE_COMMAND(explore)
+VIAL_DECLARE_VERBS(project)
+VIAL_DECLARE_VERBS(key)
+VIAL_DECLARE_VERBS(quota)
+VIAL_DECLARE_COMMAND(usage)
+VIAL_DECLARE_VERBS(audit)
 VIAL_DECLARE_COMMAND(templates)
 VIAL_DECLARE_COMMAND(doctor)
 VIAL_DECLARE_COMMAND(version)

@@ -5,7 +5,8 @@
 #include "cli/cli.h"
 
 void vial_help_overview(VialCli *cli);
-void vial_help_command(VialCli *cli, const VialCommand *command);
+/* `verb` NULL: the whole command. */
+void vial_help_command(VialCli *cli, const VialCommand *command, const VialVerb *verb);
 /* "there is no command X; did you mean Y?" on stderr; returns the exit status. */
 int vial_help_unknown(VialCli *cli, const char *word);
 void vial_help_manpage(void);

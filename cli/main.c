@@ -15,6 +15,11 @@
 	{                                                                   \
 		word, summary, vial_##c_name##_run, &vial_##c_name##_syntax \
 	}
+/* A command with verbs: each of them has a run function of its own. */
+#define VERBS(word, c_name, summary)                         \
+	{                                                    \
+		word, summary, NULL, &vial_##c_name##_syntax \
+	}
 #define HEADING(text)                  \
 	{                              \
 		NULL, text, NULL, NULL \
@@ -50,6 +55,12 @@ static const VialCommand commands[] = {
 	ROW("promote", promote, "Keep one fork and remove the others"),
 	ROW("tree", tree, "Show which sandbox was forked from which"),
 	ROW("explore", explore, "Try candidates in forks side by side, keep the best"),
+	HEADING("Projects, keys and the record"),
+	VERBS("project", project, "Make, change and end projects"),
+	VERBS("key", key, "Give out keys, change, rotate and revoke them"),
+	VERBS("quota", quota, "Show and set what a project may have"),
+	ROW("usage", usage, "Show what was used, by day, template, agent and key"),
+	VERBS("audit", audit, "Read, export and verify the record of what was done"),
 	HEADING("Vial itself"),
 	ROW("templates", templates, "List what sandboxes can be made from"),
 	ROW("doctor", doctor, "Say what this machine can do, and what is wrong with it"),
@@ -92,8 +103,16 @@ const VialOption *vial_global_options(void)
 const VialCommand *vial_command_find(const char *name)
 {
 	for (const VialCommand *command = commands; command->summary; command++)
-		if (command->run && strcmp(command->name, name) == 0)
+		if (command->syntax && strcmp(command->name, name) == 0)
 			return command;
+	return NULL;
+}
+
+const VialVerb *vial_verb_find(const VialCommand *command, const char *name)
+{
+	for (const VialVerb *verb = command->syntax->verbs; verb && verb->name; verb++)
+		if (strcmp(verb->name, name) == 0)
+			return verb;
 	return NULL;
 }
 
@@ -107,39 +126,118 @@ static void set_appearance(VialCli *cli)
 	cli->is_quiet = option_quiet;
 }
 
-static gboolean check_count(VialCli *cli, int argc, int *out_status)
+static gboolean check_count(VialCli *cli, const VialSyntax *syntax, int argc, int *out_status)
 {
-	const VialSyntax *syntax = cli->command->syntax;
 	if (argc >= syntax->min_arguments && (syntax->max_arguments < 0 || argc <= syntax->max_arguments))
 		return TRUE;
 	const char *problem = argc < syntax->min_arguments ? "something is missing" : "that is one argument too many";
-	*out_status = vial_output_usage(cli, "%s: vial %s %s", problem, cli->command->name, syntax->arguments);
+	const char *verb = cli->verb ? cli->verb->name : "";
+	*out_status = vial_output_usage(cli, "%s: vial %s %s%s%s", problem, cli->command->name, verb, *verb ? " " : "", syntax->arguments);
 	return FALSE;
 }
 
-static int run_command(VialCli *cli, char **args)
+/* --- verbs --- */
+
+static gboolean fail_verb(VialCli *cli, const char *word, int *out_status)
+{
+	g_autoptr(GPtrArray) names = g_ptr_array_new();
+	for (const VialVerb *verb = cli->command->syntax->verbs; verb->name; verb++)
+		if (*verb->name)
+			g_ptr_array_add(names, (gpointer)verb->name);
+	g_ptr_array_add(names, NULL);
+	g_autofree char *all = g_strjoinv(", ", (char **)names->pdata);
+	const char *nearest = word ? vial_options_nearest(word, (const char *const *)names->pdata) : NULL;
+	if (!word)
+		*out_status = vial_output_usage(cli, "say what to do: vial %s with one of %s", cli->command->name, all);
+	else if (nearest)
+		*out_status = vial_output_usage(cli, "there is no `vial %s %s`; did you mean \"%s\"?", cli->command->name, word, nearest);
+	else
+		*out_status = vial_output_usage(cli, "there is no `vial %s %s`, only %s", cli->command->name, word, all);
+	return FALSE;
+}
+
+/* Sets cli->verb and takes its word out of `args`. The word may stand behind options, of whichever verb. */
+static gboolean choose_verb(VialCli *cli, GPtrArray *args, int *out_status)
+{
+	g_autoptr(GPtrArray) tables = g_ptr_array_new();
+	for (const VialVerb *verb = cli->command->syntax->verbs; verb->name; verb++)
+		if (verb->options)
+			g_ptr_array_add(tables, (gpointer)verb->options);
+	g_ptr_array_add(tables, (gpointer)global_options);
+	g_ptr_array_add(tables, NULL);
+	char **place = vial_options_first_positional((const VialOption *const *)tables->pdata, (char **)args->pdata);
+	const VialVerb *bare = vial_verb_find(cli->command, "");
+	cli->verb = place && **place ? vial_verb_find(cli->command, *place) : NULL;
+	if (cli->verb)
+		g_ptr_array_remove_index(args, (guint)(place - (char **)args->pdata));
+	else if (bare && (!place || bare->max_arguments != 0))
+		cli->verb = bare;
+	else if (!option_help)
+		return fail_verb(cli, place ? *place : NULL, out_status);
+	return TRUE;
+}
+
+/* An option that another verb has is not unknown, only out of place. */
+static char *explain_option(VialCli *cli, const char *message)
+{
+	GString *owners = g_string_new(NULL);
+	for (const VialVerb *verb = cli->command->syntax->verbs; verb && verb->name; verb++)
+		for (const VialOption *option = verb->options; option && option->name; option++) {
+			g_autofree char *unknown = g_strdup_printf("there is no option --%s", option->name);
+			gsize length = strlen(unknown);
+			if (strncmp(message, unknown, length) == 0 && (message[length] == '\0' || message[length] == ';'))
+				g_string_append_printf(owners, "%s`vial %s%s%s`", owners->len ? " and " : "", cli->command->name,
+				                       *verb->name ? " " : "", verb->name);
+		}
+	g_autofree char *list = g_string_free(owners, FALSE);
+	if (!*list)
+		return g_strdup(message);
+	return g_strdup_printf("%.*s here; it is for %s", (int)strcspn(message, ";"), message, list);
+}
+
+/* What a verb says of itself, in the form of a command. */
+static VialSyntax verb_syntax(const VialVerb *verb)
+{
+	return (VialSyntax){
+		.arguments = verb->arguments, .options = verb->options, .min_arguments = verb->min_arguments, .max_arguments = verb->max_arguments
+	};
+}
+
+static int run_command(VialCli *cli, char **given)
 {
 	static const VialOption no_options[] = { { 0, NULL, VIAL_OPTION_FLAG, NULL, NULL, NULL, NULL } };
-	const VialSyntax *syntax = cli->command->syntax;
-	const VialOption *tables[] = { syntax->options ? syntax->options : no_options, global_options, NULL };
+	g_autoptr(GPtrArray) args = g_ptr_array_new();
+	for (; *given; given++) {
+		/* Whoever asks for help need not know a verb yet. */
+		option_help |= cli->command->syntax->verbs && (strcmp(*given, "--help") == 0 || strcmp(*given, "-h") == 0);
+		g_ptr_array_add(args, *given);
+	}
+	g_ptr_array_add(args, NULL);
+	int status;
+	if (cli->command->syntax->verbs && !choose_verb(cli, args, &status))
+		return status;
+	VialSyntax syntax = cli->verb ? verb_syntax(cli->verb) : *cli->command->syntax;
+	const VialOption *tables[] = { syntax.options ? syntax.options : no_options, global_options, NULL };
 	g_autoptr(GPtrArray) positionals = g_ptr_array_new();
 	g_autoptr(GError) error = NULL;
-	gboolean is_parsed = vial_options_parse(tables, args, syntax->verbatim_after, positionals, &error);
+	gboolean is_parsed = vial_options_parse(tables, (char **)args->pdata, syntax.verbatim_after, positionals, &error);
 	set_appearance(cli);
 	if (option_help) {
-		vial_help_command(cli, cli->command);
+		vial_help_command(cli, cli->command, cli->verb);
 		return VIAL_EXIT_OK;
 	}
-	if (!is_parsed)
-		return vial_output_usage(cli, "%s", error->message);
-	int status, argc = (int)positionals->len;
+	if (!is_parsed) {
+		g_autofree char *sentence = explain_option(cli, error->message);
+		return vial_output_usage(cli, "%s", sentence);
+	}
+	int argc = (int)positionals->len;
 	g_ptr_array_add(positionals, NULL);
-	if (!check_count(cli, argc, &status))
+	if (!check_count(cli, &syntax, argc, &status))
 		return status;
 	if (!vial_config_load(cli, option_url, option_key, option_cacert, &error))
 		return vial_output_usage(cli, "%s", error->message);
 	cli->http = vial_http_new(cli->url, cli->key, cli->cacert);
-	return cli->command->run(cli, argc, (char **)positionals->pdata);
+	return (cli->verb ? cli->verb->run : cli->command->run)(cli, argc, (char **)positionals->pdata);
 }
 
 /* Everything goes into JSON or a URL, where only UTF-8 is text. */

@@ -58,6 +58,18 @@ static void print_description(const char *text)
 		puts(".fi");
 }
 
+static void print_verb(const VialCommand *command, const VialVerb *verb)
+{
+	printf(".PP\n\\fBvial %s%s%s\\fR", command->name, *verb->name ? " " : "", verb->name);
+	if (*verb->arguments)
+		putchar(' '), print_escaped(verb->arguments);
+	puts("\n.RS");
+	print_escaped(verb->summary);
+	puts(".");
+	print_options(verb->options);
+	puts(".RE");
+}
+
 static void print_command(const VialCommand *command)
 {
 	printf(".SS \"vial %s", command->name);
@@ -71,6 +83,8 @@ static void print_command(const VialCommand *command)
 		print_description(command->syntax->description);
 	}
 	print_options(command->syntax->options);
+	for (const VialVerb *verb = command->syntax->verbs; verb && verb->name; verb++)
+		print_verb(command, verb);
 }
 
 void vial_help_manpage(void)
@@ -85,7 +99,7 @@ void vial_help_manpage(void)
 	print_options(vial_global_options());
 	puts(".SH COMMANDS");
 	for (const VialCommand *command = vial_commands(); command->summary; command++)
-		if (command->run)
+		if (command->syntax)
 			print_command(command);
 	puts(".SH EXIT STATUS\n"
 	     ".TP\n0\nit worked\n.TP\n1\nit did not; one sentence on standard error says why\n.TP\n2\nwrong usage\n"

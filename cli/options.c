@@ -206,6 +206,29 @@ gboolean vial_options_parse(const VialOption *const *tables, char **args, int ve
 	return TRUE;
 }
 
+gboolean vial_options_have(const VialOption *table, const char *name)
+{
+	const VialOption *const tables[] = { table, NULL };
+	return table && find_long(tables, name, strlen(name)) != NULL;
+}
+
+char **vial_options_first_positional(const VialOption *const *tables, char **args)
+{
+	for (; *args; args++) {
+		const char *word = *args;
+		if (word[0] != '-' || word[1] == '\0')
+			return args;
+		if (strcmp(word, "--") == 0)
+			return args[1] ? args + 1 : NULL;
+		gsize length = strlen(word);
+		const VialOption *option = word[1] == '-' ? find_long(tables, word + 2, length - 2) : find_letter(tables, word[length - 1]);
+		/* "--name value" and "-n value"; "--name=value" is not found under that name, and "-n4" ends with no option's letter. */
+		if (option && option->type != VIAL_OPTION_FLAG && args[1])
+			args++;
+	}
+	return NULL;
+}
+
 /* Edits between two words: insert, delete, replace, and swap of neighbours (the commonest slip of the fingers). */
 static int distance(const char *a, const char *b)
 {

@@ -28,7 +28,8 @@ typedef struct {
 	void *target;
 	const char *value_name; /* as shown in help */
 	const char *help;
-	/* For completion: words separated by blanks, or @sandbox, @template, @snapshot, @file, @directory, @command. */
+	/* For completion: words separated by blanks, or @sandbox, @template, @snapshot, @project, @key,
+	 * @quota, @file, @directory, @command. */
 	const char *values;
 } VialOption;
 
@@ -37,6 +38,12 @@ typedef struct {
  * appended). `tables` is NULL-terminated. "--" ends the options; so does the `verbatim_after`-th positional, unless 0.
  */
 gboolean vial_options_parse(const VialOption *const *tables, char **args, int verbatim_after, GPtrArray *out_positionals, GError **error);
+
+/* Has a table (NULL: none) an option of this name? */
+gboolean vial_options_have(const VialOption *table, const char *name);
+
+/* The first of `args` that is neither an option nor the value of one; NULL: there is none. Stores nothing. */
+char **vial_options_first_positional(const VialOption *const *tables, char **args);
 
 /* The name in `names` (NULL-terminated) that the user probably meant, or NULL. */
 const char *vial_options_nearest(const char *word, const char *const *names);

@@ -105,6 +105,13 @@ static int append_cut(GString *out, const char *text, int room)
 	return used;
 }
 
+char *vial_text_cut(const char *text, int room)
+{
+	GString *out = g_string_new(NULL);
+	append_cut(out, text, MAX(room, 0));
+	return g_string_free(out, FALSE);
+}
+
 static void append_row(const VialTable *table, const int *widths, guint first_cell, gboolean is_header, int limit, gboolean has_color, GString *out)
 {
 	int column_start = 0;

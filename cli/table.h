@@ -20,4 +20,5 @@ char *vial_table_render(const VialTable *table, int width, gboolean has_color);
 /* On stdout, cut at the terminal's width if stdout is one. */
 void vial_table_print(const VialTable *table, gboolean has_color);
 
-int vial_text_width(const char *text); /* in terminal cells */
+int vial_text_width(const char *text);           /* in terminal cells */
+char *vial_text_cut(const char *text, int room); /* to so many cells, the last being "…" when something was lost; to be freed */

@@ -57,12 +57,21 @@ static gboolean take(Reader *reader, const char *mark)
 	return TRUE;
 }
 
+/* Behind the string that begins at `at`. A quote ends it unless an odd number of backslashes stands before it. */
 static const char *skip_string(const char *at, const char *end)
 {
-	for (at++; at < end && *at != '"'; at++)
-		if (*at == '\\')
-			at++;
-	return at < end ? at + 1 : NULL;
+	const char *begin = ++at;
+
+	while ((at = memchr(at, '"', (gsize)(end - at)))) {
+		const char *back = at;
+
+		while (back > begin && back[-1] == '\\')
+			back--;
+		at++;
+		if ((at - 1 - back) % 2 == 0)
+			return at;
+	}
+	return NULL;
 }
 
 static gboolean take_object(Reader *reader, const char **out, gsize *out_size)

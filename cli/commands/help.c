@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/commands.h"
 #include "cli/help.h"
+#include "cli/output.h"
 
 static gboolean is_manpage;
 
@@ -10,9 +11,9 @@ static const VialOption options[] = {
 };
 
 const VialSyntax vial_help_syntax = {
-	.arguments = "[COMMAND]",
+	.arguments = "[COMMAND [VERB]]",
 	.options = options,
-	.max_arguments = 1,
+	.max_arguments = 2,
 	.completes = "@command",
 };
 
@@ -31,6 +32,9 @@ int vial_help_run(VialCli *cli, int argc, char **argv)
 		cli->command = NULL;
 		return vial_help_unknown(cli, argv[0]);
 	}
-	vial_help_command(cli, command);
+	const VialVerb *verb = argc > 1 && *argv[1] ? vial_verb_find(command, argv[1]) : NULL;
+	if (argc > 1 && !verb)
+		return vial_output_usage(cli, "there is no `vial %s %s`", command->name, argv[1]);
+	vial_help_command(cli, command, verb);
 	return VIAL_EXIT_OK;
 }

@@ -3,6 +3,7 @@
 
 #include "cli/api.h"
 #include "cli/commands.h"
+#include "cli/fields.h"
 #include "cli/output.h"
 #include "cli/table.h"
 
@@ -31,16 +32,6 @@ static void add_row(VialTable *table, const json_t *template)
 	vial_table_add(table, vial_api_string(template, "description"));
 }
 
-static void print_one(VialCli *cli, const json_t *template)
-{
-	const char *name;
-	json_t *value;
-	json_object_foreach ((json_t *)template, name, value) {
-		g_autofree char *clean = vial_api_line(template, name), *label = vial_sanitize_line(name);
-		printf("%s%-14s%s  %s\n", vial_output_style(cli, "2"), label, vial_output_style(cli, "0"), clean);
-	}
-}
-
 int vial_templates_run(VialCli *cli, int argc, char **argv)
 {
 	GError *error = NULL;
@@ -53,7 +44,7 @@ int vial_templates_run(VialCli *cli, int argc, char **argv)
 		return VIAL_EXIT_OK;
 	}
 	if (argc) {
-		print_one(cli, answer);
+		vial_fields_print(cli, answer);
 		return VIAL_EXIT_OK;
 	}
 	const json_t *templates = vial_api_list(answer, "templates");

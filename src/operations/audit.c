@@ -61,7 +61,7 @@ static gboolean read_request(const VialCaller *caller, VialVerb verb, const Vial
 		                       .limit = request->limit == VIAL_UNSAID ? DEFAULT_LIMIT : (guint)request->limit } };
 	/* An operator who names none sees all, those of projects that are gone too. */
 	if (is_operator)
-		out->filter.project = request->project;
+		out->filter.project = g_strcmp0(request->project, "*") == 0 ? NULL : request->project;
 	else if (!(out->filter.project = vial_operation_project(caller, verb, request->project, error)))
 		return FALSE;
 	return check_texts(request, error) && vial_check_int("limit", request->limit, 1, VIAL_PAGE_MAX, error) &&
@@ -175,6 +175,11 @@ VialAuditStream *vial_op_audit_export(const VialCaller *caller, const VialAuditR
 	if (!vial_operation_admit(caller, VIAL_VERB_AUDIT_EXPORT, NULL, 0, NULL, error) ||
 	    !read_request(caller, VIAL_VERB_AUDIT_EXPORT, request, &question, error))
 		return NULL;
+	if (request->text) {
+		vial_fail(error, VIAL_ERROR_INVALID,
+		          "an export cannot be narrowed by words: leave out \"text\", or look for them with GET /v1/audit");
+		return NULL;
+	}
 	/* Its own record comes behind what it exports. */
 	entry = vial_entry_begin(
 		caller, VIAL_VERB_AUDIT_EXPORT, NULL,

@@ -106,8 +106,12 @@ const char *vial_operation_project(const VialCaller *caller, VialVerb verb, cons
 		return principal->project;
 	if (vial_identity_is_operator(principal) && vial_projects_find(caller->app->projects, wanted))
 		return wanted;
-	/* Whether it exists is nobody else's business. */
-	refusal = g_error_new(VIAL_ERROR, VIAL_ERROR_NOT_FOUND, "there is no project %.64s", wanted);
+	/* Whether it exists is nobody else's business; that there are others is no secret. */
+	if (strcmp(wanted, "*") == 0 && !vial_identity_is_operator(principal))
+		vial_fail_with(&refusal, VIAL_ERROR_FORBIDDEN, json_pack("{s:s}", "role", vial_role_name(VIAL_ROLE_OPERATOR)),
+		               "all projects are for the role operator, and this key has the role %s", vial_role_name(principal->role));
+	else
+		refusal = g_error_new(VIAL_ERROR, VIAL_ERROR_NOT_FOUND, "there is no project %.64s", wanted);
 	vial_entry_refuse(caller, verb, NULL, NULL, refusal);
 	g_propagate_error(error, g_steal_pointer(&refusal));
 	return NULL;

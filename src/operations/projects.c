@@ -22,8 +22,8 @@ typedef struct {
 
 static json_t *quota_json(VialApp *app, const VialProject *project)
 {
-	return json_pack("{s:s, s:o, s:o}", "project", project->name, "quotas", vial_quotas_json(project->quotas), "used",
-	                 vial_quota_used_json(app, project->name));
+	return json_pack("{s:s, s:o, s:o, s:o}", "project", project->name, "quotas", vial_quotas_json(project->quotas), "used",
+	                 vial_quota_used_json(app, project->name), "by", vial_quota_by_json(app, project->name));
 }
 
 static void on_changed(const GError *error, gpointer data)

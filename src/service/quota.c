@@ -465,6 +465,11 @@ json_t *vial_quota_used_json(VialApp *app, const char *project)
 	                 (json_int_t)(runs ? *runs : 0));
 }
 
+json_t *vial_quota_by_json(VialApp *app, const char *project)
+{
+	return who_has_them(app, project);
+}
+
 /* The book */
 
 static int by_time(gconstpointer a, gconstpointer b, gpointer unused)

@@ -43,3 +43,5 @@ gint64 vial_ceiling_ttl(VialApp *app, const VialIdentity *principal);
 
 /* What a project uses now: {sandboxes, vcpu, memory_mb, disk_mb, snapshot_bytes, templates, created_last_hour, concurrent_runs}. */
 json_t *vial_quota_used_json(VialApp *app, const char *project);
+/* Who has its sandboxes: {keys: {name: count}, templates: {name: count}}. */
+json_t *vial_quota_by_json(VialApp *app, const char *project);

@@ -108,8 +108,23 @@ static void add_text(GString *csv, const char *text)
 	g_string_append_c(csv, '"');
 }
 
-/* Every row has the same fields, in the same order. */
-static char *to_csv(const json_t *rows)
+/* The line of names, which is there even when nothing was used; rows have their fields in this order. */
+static void add_names(GString *csv, const char *group_by)
+{
+	static const char *const groups[][2] = {
+		{ "day", "day" }, { "project", "project" }, { "template", "template" }, { "agent", "agent" }, { "key", "key_id" }
+	};
+	g_auto(GStrv) asked = g_strsplit(group_by ? group_by : "day", ",", -1);
+
+	for (char **word = asked; *word; word++)
+		g_strstrip(*word);
+	for (gsize i = 0; i < G_N_ELEMENTS(groups); i++)
+		if (g_strv_contains((const char *const *)asked, groups[i][0]))
+			g_string_append_printf(csv, "%s,", groups[i][1]);
+	g_string_append(csv, "sandbox_seconds,vcpu_seconds,memory_gb_seconds,runs,bytes_in,bytes_out\r\n");
+}
+
+static char *to_csv(const json_t *rows, const char *group_by)
 {
 	GString *csv = g_string_new(NULL);
 	const json_t *row;
@@ -117,17 +132,10 @@ static char *to_csv(const json_t *rows)
 	json_t *value;
 	gsize i;
 
+	add_names(csv, group_by);
 	json_array_foreach (rows, i, row) {
 		const char *comma = "";
 
-		if (i == 0) {
-			json_object_foreach ((json_t *)row, name, value) {
-				g_string_append_printf(csv, "%s%s", comma, name);
-				comma = ",";
-			}
-			g_string_append(csv, "\r\n");
-			comma = "";
-		}
 		json_object_foreach ((json_t *)row, name, value) {
 			g_string_append(csv, comma);
 			comma = ",";
@@ -150,7 +158,7 @@ static void on_usage(json_t *rows, const GError *error, gpointer data)
 
 	if (error || g_strcmp0(vial_request_query(request, "format"), "csv") != 0)
 		return vial_native_reply_ok(rows, error, data);
-	csv = to_csv(rows);
+	csv = to_csv(rows, vial_request_query(request, "group_by"));
 	vial_request_reply_bytes(request, 200, "text/csv; charset=utf-8", g_bytes_new_take(csv, strlen(csv)));
 	vial_request_unref(request);
 }
