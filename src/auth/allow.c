@@ -30,6 +30,37 @@ void vial_allow_free(VialAllow *allow)
 	g_free(allow);
 }
 
+VialAllow *vial_allow_copy(const VialAllow *allow)
+{
+	VialAllow *copy = allow ? g_memdup2(allow, sizeof(*allow)) : NULL;
+
+	if (!copy)
+		return NULL;
+	json_incref(copy->agents);
+	json_incref(copy->templates);
+	json_incref(copy->network_modes);
+	json_incref(copy->source_cidrs);
+	if (copy->masks)
+		g_ptr_array_ref(copy->masks);
+	return copy;
+}
+
+/* Whoever misspells one believes that the key is narrowed. */
+static gboolean check_names(const json_t *json, GError **error)
+{
+	static const char *const names[] = { "agents", "templates", "network_modes", "source_cidrs", NULL };
+	const char *name;
+	json_t *value;
+
+	json_object_foreach ((json_t *)json, name, value)
+		if (!g_strv_contains(names, name))
+			return vial_fail(error, VIAL_ERROR_INVALID,
+			                 "field \"allow.%.64s\" is nothing a key can be narrowed to: that is agents, templates, network_modes and "
+			                 "source_cidrs",
+			                 name);
+	return TRUE;
+}
+
 static gboolean read_list(const json_t *json, const char *field, json_t **out, GError **error)
 {
 	json_t *list = NULL;
@@ -86,7 +117,7 @@ gboolean vial_allow_read(const json_t *json, VialAllow **out, GError **error)
 	if (!json_is_object(json))
 		return vial_fail(error, VIAL_ERROR_INVALID, "field \"allow\" must be an object");
 	allow = g_new0(VialAllow, 1);
-	if (!read_list(json, "agents", &allow->agents, error) || !read_list(json, "templates", &allow->templates, error) ||
+	if (!check_names(json, error) || !read_list(json, "agents", &allow->agents, error) || !read_list(json, "templates", &allow->templates, error) ||
 	    !read_list(json, "network_modes", &allow->network_modes, error) || !read_list(json, "source_cidrs", &allow->source_cidrs, error) ||
 	    !check_modes(allow->network_modes, error) || !read_masks(allow, error)) {
 		vial_allow_free(allow);
@@ -114,6 +145,52 @@ static gboolean has(const json_t *list, const char *text)
 		if (g_strcmp0(json_string_value(item), text) == 0)
 			return TRUE;
 	return FALSE;
+}
+
+static gboolean list_is_within(const json_t *inner, const json_t *outer)
+{
+	const json_t *item;
+	gsize i;
+
+	if (!outer || !inner)
+		return !outer;
+	json_array_foreach (inner, i, item)
+		if (!has(outer, json_string_value(item)))
+			return FALSE;
+	return TRUE;
+}
+
+static gboolean mask_is_within(GInetAddressMask *inner, const GPtrArray *outer)
+{
+	for (guint i = 0; i < outer->len; i++)
+		if (g_inet_address_mask_get_length(inner) >= g_inet_address_mask_get_length(outer->pdata[i]) &&
+		    g_inet_address_mask_matches(outer->pdata[i], g_inet_address_mask_get_address(inner)))
+			return TRUE;
+	return FALSE;
+}
+
+static gboolean masks_are_within(const GPtrArray *inner, const GPtrArray *outer)
+{
+	if (!outer || !inner)
+		return !outer;
+	for (guint i = 0; i < inner->len; i++)
+		if (!mask_is_within(inner->pdata[i], outer))
+			return FALSE;
+	return TRUE;
+}
+
+gboolean vial_allow_is_within(const VialAllow *inner, const VialAllow *outer, const char **out_field)
+{
+	static const VialAllow all;
+
+	inner = inner ? inner : &all;
+	outer = outer ? outer : &all;
+	*out_field = !list_is_within(inner->agents, outer->agents)               ? "agents"
+	             : !list_is_within(inner->templates, outer->templates)         ? "templates"
+	             : !list_is_within(inner->network_modes, outer->network_modes) ? "network_modes"
+	             : !masks_are_within(inner->masks, outer->masks)               ? "source_cidrs"
+	                                                                           : NULL;
+	return !*out_field;
 }
 
 gboolean vial_allow_has_template(const VialAllow *allow, const char *name)

@@ -13,8 +13,12 @@ typedef struct VialAllow VialAllow;
 /* NULL with an error that names the field. An object without any of the fields narrows nothing; so does NULL or null, which gives NULL without an
  * error. */
 gboolean vial_allow_read(const json_t *json, VialAllow **out, GError **error);
+VialAllow *vial_allow_copy(const VialAllow *allow); /* of NULL it is NULL */
 void vial_allow_free(VialAllow *allow); /* accepts NULL */
 json_t *vial_allow_json(const VialAllow *allow);
+
+/* Whether everything that `inner` lets through, `outer` does too; else *out_field is the list that is wider. Both may be NULL. */
+gboolean vial_allow_is_within(const VialAllow *inner, const VialAllow *outer, const char **out_field);
 
 /* Each TRUE for an allow of NULL. */
 gboolean vial_allow_has_template(const VialAllow *allow, const char *name);

@@ -27,6 +27,35 @@ VialIdentity *vial_identity_new(VialPrincipalKind kind, const char *id, const ch
 	return identity;
 }
 
+VialIdentity *vial_identity_copy(const VialIdentity *identity)
+{
+	VialIdentity *copy = vial_identity_new(identity->kind, identity->id, identity->project, identity->role, identity->name);
+
+	copy->allow = vial_allow_copy(identity->allow);
+	copy->limits = identity->limits ? vial_quotas_copy(identity->limits) : NULL;
+	copy->expires_at_ms = identity->expires_at_ms;
+	copy->has_ended = identity->has_ended;
+	return copy;
+}
+
+/* Those that only the chain still holds are left out: it is as long as there are people who work with one of them. */
+void vial_identity_succeed(VialIdentity *identity, VialIdentity *old)
+{
+	VialIdentity **last = &identity->predecessor;
+
+	while (old) {
+		VialIdentity *older = g_steal_pointer(&old->predecessor);
+
+		if (old->refs > 1) {
+			*last = old;
+			last = &old->predecessor;
+		} else {
+			vial_identity_unref(old);
+		}
+		old = older;
+	}
+}
+
 VialIdentity *vial_identity_ref(VialIdentity *identity)
 {
 	identity->refs++;
@@ -37,6 +66,7 @@ void vial_identity_unref(VialIdentity *identity)
 {
 	if (!identity || --identity->refs > 0)
 		return;
+	vial_identity_unref(identity->predecessor);
 	vial_allow_free(identity->allow);
 	vial_quotas_free(identity->limits);
 	g_free(identity->id);

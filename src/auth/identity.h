@@ -31,17 +31,23 @@ struct VialIdentity {
 	int refs;
 	VialPrincipalKind kind;
 	VialRole role;
-	char *id; /* the key's; of a person what the provider calls him (`sub`) */
+	char *id; /* the key's; of a person what the provider calls him (`sub`), with "person:" before it if it looks like a key's */
 	char *project;
 	char *name;           /* for people to read */
 	VialAllow *allow;     /* NULL: not narrowed */
 	VialQuotas *limits;   /* NULL: none but the project's */
 	gint64 expires_at_ms; /* 0: never. Whoever made it ends it then */
 	gboolean has_ended;   /* revoked, changed or expired: no more requests, and open ones are cut */
+	/* What the same secret stood for before it was changed, where somebody still works with that; ends with it. NULL: nobody. */
+	VialIdentity *predecessor;
 };
 
 /* Strings are copied; allow and limits are taken over, and may be NULL. */
 VialIdentity *vial_identity_new(VialPrincipalKind kind, const char *id, const char *project, VialRole role, const char *name);
+/* Another one that may do the same, for another secret of the same key. */
+VialIdentity *vial_identity_copy(const VialIdentity *identity);
+/* `identity` takes the place of `old`, whose reference is taken over: whoever still has that open loses it with the new one. */
+void vial_identity_succeed(VialIdentity *identity, VialIdentity *old);
 VialIdentity *vial_identity_ref(VialIdentity *identity);
 void vial_identity_unref(VialIdentity *identity); /* accepts NULL */
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(VialIdentity, vial_identity_unref)

@@ -14,6 +14,7 @@ void vial_key_free(VialKey *key)
 	if (!key)
 		return;
 	vial_identity_unref(key->identity);
+	vial_identity_unref(key->previous_identity);
 	g_free(key->hint);
 	g_free(key->created_by);
 	g_free(key);
@@ -125,4 +126,39 @@ void vial_key_store(const VialKey *key, VialStore *store, VialStoreDone done, gp
 	};
 
 	vial_store_put_key(store, &record, done, data);
+}
+
+/* "<when it was made, in milliseconds>-<id>": what lists are sorted by. */
+
+char *vial_key_cursor(const VialKey *key)
+{
+	return g_strdup_printf("%" G_GINT64_FORMAT "-%s", key->created_at_ms, key->identity->id);
+}
+
+static gboolean parse_cursor(const char *cursor, gint64 *out_ms, const char **out_id)
+{
+	const char *dash = strchr(cursor, '-');
+	g_autofree char *digits = dash ? g_strndup(cursor, (gsize)(dash - cursor)) : NULL;
+
+	if (!digits || !g_ascii_string_to_signed(digits, 10, 0, G_MAXINT64, out_ms, NULL))
+		return FALSE;
+	*out_id = dash + 1;
+	return TRUE;
+}
+
+gboolean vial_key_cursor_is_valid(const char *cursor)
+{
+	const char *id;
+	gint64 time_ms;
+
+	return parse_cursor(cursor, &time_ms, &id);
+}
+
+gboolean vial_key_is_behind(const VialKey *key, const char *cursor)
+{
+	const char *id;
+	gint64 time_ms;
+
+	return parse_cursor(cursor, &time_ms, &id) &&
+	       (key->created_at_ms != time_ms ? key->created_at_ms > time_ms : strcmp(key->identity->id, id) > 0);
 }

@@ -61,8 +61,11 @@ static gboolean digests_are_equal(gconstpointer a, gconstpointer b)
 static void add_secrets(VialKeys *keys, VialKey *key)
 {
 	g_hash_table_replace(keys->by_secret, key->hash, key);
-	if (key->has_previous)
-		g_hash_table_replace(keys->by_secret, key->previous, key);
+	if (!key->has_previous)
+		return;
+	g_hash_table_replace(keys->by_secret, key->previous, key);
+	if (!key->previous_identity)
+		key->previous_identity = vial_identity_copy(key->identity);
 }
 
 static void add_key(VialKeys *keys, VialKey *key)
@@ -71,20 +74,33 @@ static void add_key(VialKeys *keys, VialKey *key)
 	add_secrets(keys, key);
 }
 
+/* With all that it took the place of. */
+static void end_identity(VialKeys *keys, VialIdentity *identity)
+{
+	gboolean has_any = FALSE;
+
+	for (; identity; identity = identity->predecessor) {
+		has_any |= !identity->has_ended;
+		identity->has_ended = TRUE;
+	}
+	if (has_any && keys->ended)
+		keys->ended(keys->ended_data);
+}
+
+/* What was opened with the old secret ends with it. */
 static void forget_previous(VialKeys *keys, VialKey *key)
 {
 	if (key->has_previous)
 		g_hash_table_remove(keys->by_secret, key->previous);
 	key->has_previous = FALSE;
+	end_identity(keys, key->previous_identity);
+	g_clear_pointer(&key->previous_identity, vial_identity_unref);
 }
 
-static void end_identity(VialKeys *keys, VialIdentity *identity)
+static void end_key(VialKeys *keys, VialKey *key)
 {
-	if (identity->has_ended)
-		return;
-	identity->has_ended = TRUE;
-	if (keys->ended)
-		keys->ended(keys->ended_data);
+	end_identity(keys, key->identity);
+	end_identity(keys, key->previous_identity);
 }
 
 /* Expiry */
@@ -130,7 +146,7 @@ static gboolean on_expiry(gpointer data)
 			vial_key_store(key, keys->store, NULL, NULL);
 		}
 		if (key->identity->expires_at_ms > 0 && key->identity->expires_at_ms <= now_ms)
-			end_identity(keys, key->identity);
+			end_key(keys, key);
 	}
 	wait_for_expiry(keys);
 	return G_SOURCE_REMOVE;
@@ -168,6 +184,7 @@ VialIdentity *vial_keys_lookup(VialKeys *keys, const char *secret)
 	guint8 hash[VIAL_SHA256_BYTES];
 	gsize length = strnlen(secret, MAX_SECRET_BYTES + 1);
 	gint64 now_ms = vial_time_now_ms();
+	gboolean is_previous;
 	VialKey *key;
 
 	if (length > MAX_SECRET_BYTES)
@@ -178,15 +195,16 @@ VialIdentity *vial_keys_lookup(VialKeys *keys, const char *secret)
 		return NULL;
 	/* The timer may be late, or the clock was set. */
 	if (key->identity->expires_at_ms > 0 && key->identity->expires_at_ms <= now_ms) {
-		end_identity(keys, key->identity);
+		end_key(keys, key);
 		return NULL;
 	}
-	if (key->has_previous && digests_are_equal(hash, key->previous) && key->previous_until_ms <= now_ms)
+	is_previous = key->has_previous && digests_are_equal(hash, key->previous);
+	if (is_previous && key->previous_until_ms <= now_ms)
 		return NULL;
 	key->last_used_ms = now_ms;
 	if (!keys->uses_timer)
 		keys->uses_timer = g_timeout_add_seconds(USES_SECONDS, on_uses, keys);
-	return vial_identity_ref(key->identity);
+	return vial_identity_ref(is_previous ? key->previous_identity : key->identity);
 }
 
 /* Secrets */
@@ -256,19 +274,34 @@ VialKey *vial_keys_create(VialKeys *keys, VialKeySpec *spec, char **out_secret, 
 	return key;
 }
 
-void vial_keys_change(VialKeys *keys, VialKey *key, VialKeySpec *spec, VialStoreDone done, gpointer data)
+/* Returns the old one. The table's key is the identity's. */
+static VialIdentity *replace_identity(VialKeys *keys, VialKey *key, VialIdentity *identity)
 {
 	VialIdentity *old = key->identity;
-	/* A longer or shorter list is not compared: whoever narrows means it now, and whoever widens loses a stream. */
-	gboolean loses = spec->role < old->role || spec->allow || old->allow;
 
-	/* The table's key is the identity's. */
 	g_hash_table_steal(keys->by_id, old->id);
-	key->identity = make_identity(old->id, old->project, spec);
-	g_hash_table_insert(keys->by_id, key->identity->id, key);
-	if (loses)
+	key->identity = identity;
+	g_hash_table_insert(keys->by_id, identity->id, key);
+	return old;
+}
+
+void vial_keys_change(VialKeys *keys, VialKey *key, VialKeySpec *spec, VialStoreDone done, gpointer data)
+{
+	/* A longer or shorter list is not compared: whoever narrows means it now, and whoever widens loses a stream. */
+	gboolean loses = spec->role < key->identity->role || spec->allow || key->identity->allow;
+	VialIdentity *old = replace_identity(keys, key, make_identity(key->identity->id, key->identity->project, spec));
+	VialIdentity *old_previous = g_steal_pointer(&key->previous_identity);
+
+	if (loses) {
 		end_identity(keys, old);
-	vial_identity_unref(old);
+		end_identity(keys, old_previous);
+	}
+	/* What is open goes on, and ends when the key does. */
+	vial_identity_succeed(key->identity, old);
+	if (old_previous) {
+		key->previous_identity = vial_identity_copy(key->identity);
+		vial_identity_succeed(key->previous_identity, old_previous);
+	}
 	vial_key_store(key, keys->store, done, data);
 	on_expiry(keys); /* its end may be in the past now */
 }
@@ -276,10 +309,17 @@ void vial_keys_change(VialKeys *keys, VialKey *key, VialKeySpec *spec, VialStore
 char *vial_keys_rotate(VialKeys *keys, VialKey *key, gint64 overlap_seconds, VialStoreDone done, gpointer data)
 {
 	char *secret = make_secret(key->form);
+	VialIdentity *old = replace_identity(keys, key, vial_identity_copy(key->identity));
 
 	forget_previous(keys, key);
 	g_hash_table_remove(keys->by_secret, key->hash);
 	key->has_previous = overlap_seconds > 0;
+	if (key->has_previous) {
+		key->previous_identity = old;
+	} else {
+		end_identity(keys, old);
+		vial_identity_unref(old);
+	}
 	key->previous_until_ms = vial_time_now_ms() + overlap_seconds * 1000;
 	memcpy(key->previous, key->hash, sizeof(key->hash));
 	set_secret(key, secret);
@@ -297,7 +337,7 @@ void vial_keys_revoke(VialKeys *keys, VialKey *key, VialStoreDone done, gpointer
 	vial_store_delete_key(store, key->identity->id, done, data);
 	forget_previous(keys, key);
 	g_hash_table_remove(keys->by_secret, key->hash);
-	end_identity(keys, key->identity);
+	end_key(keys, key);
 	g_hash_table_remove(keys->by_id, key->identity->id);
 }
 

@@ -56,6 +56,11 @@ VialKey *vial_keys_find(const VialKeys *keys, const char *id);
 /* Those of a project (NULL: of all), oldest first; elements are borrowed. */
 GPtrArray *vial_keys_list(const VialKeys *keys, const char *project);
 
+/* A place in that list, which stays one when its key has gone: between those before it and those behind it. */
+char *vial_key_cursor(const VialKey *key);
+gboolean vial_key_cursor_is_valid(const char *cursor);
+gboolean vial_key_is_behind(const VialKey *key, const char *cursor);
+
 const VialIdentity *vial_key_identity(const VialKey *key);
 /* It is the one in admin.key, which only the file can change. */
 gboolean vial_key_is_file(const VialKey *key);
@@ -75,7 +80,7 @@ typedef struct {
 VialKey *vial_keys_create(VialKeys *keys, VialKeySpec *spec, char **out_secret, VialStoreDone done, gpointer data);
 /* The key's new name, role, end and narrowing; project, form and secret stay. What it loses, open streams lose too. */
 void vial_keys_change(VialKeys *keys, VialKey *key, VialKeySpec *spec, VialStoreDone done, gpointer data);
-/* A new secret; the old one works for so long. One that was rotated out before stops working now. */
+/* A new secret; the old one works for so long, and what it has open lives as long. One that was rotated out before stops working now. */
 char *vial_keys_rotate(VialKeys *keys, VialKey *key, gint64 overlap_seconds, VialStoreDone done, gpointer data);
 void vial_keys_revoke(VialKeys *keys, VialKey *key, VialStoreDone done, gpointer data);
 /* All keys of a project; `done` once, when all are gone from the disk too. */

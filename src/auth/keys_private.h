@@ -6,7 +6,8 @@
 #include "util/hash.h"
 
 struct VialKey {
-	VialIdentity *identity;
+	VialIdentity *identity;          /* of who comes with the secret */
+	VialIdentity *previous_identity; /* of who comes with the one that was rotated out, while it works; the same rights, but another end */
 	guint8 hash[VIAL_SHA256_BYTES];
 	gboolean has_previous; /* rotated out, still working */
 	guint8 previous[VIAL_SHA256_BYTES];

@@ -22,11 +22,13 @@
 #include "auth/oidc_source.h"
 #include "auth/oidc_token.h"
 #include "util/error.h"
+#include "util/id.h"
 #include "util/time.h"
 
 /* A clock may be set, and a file replaced: never look later than this at tokens that somebody may work with. */
 #define MAX_BEAT_MS (60 * 1000)
 #define MAX_WAITING 1024
+#define PERSON_PREFIX "person:"
 
 typedef struct {
 	VialOidcCacheKey key;
@@ -94,17 +96,25 @@ static void request_free(Request *request)
 }
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(Request, request_free)
 
+/* Keys and people are told apart by their ids wherever only those are kept (whose a sandbox is, what was used by whom): what looks like a key's is
+ * one. */
+static char *person_id(const char *sub)
+{
+	return vial_id_is_valid(sub) || g_str_has_prefix(sub, PERSON_PREFIX) ? g_strconcat(PERSON_PREFIX, sub, NULL) : g_strdup(sub);
+}
+
 static VialIdentity *accept(VialOidc *oidc, const Request *request, const VialOidcKey *key, GError **error)
 {
 	const VialOidcToken *token = request->token;
-	g_autofree char *project = NULL;
+	g_autofree char *project = NULL, *id = NULL;
 	VialIdentity *identity;
 	VialRole role;
 
 	if (!vial_oidc_token_verify(token, key, error) ||
 	    !vial_oidc_rules_apply(oidc->rules, token->claims, request->project, &project, &role, error))
 		return NULL;
-	identity = vial_identity_new(VIAL_PRINCIPAL_PERSON, vial_oidc_token_sub(token), project, role, vial_oidc_token_name(token));
+	id = person_id(vial_oidc_token_sub(token));
+	identity = vial_identity_new(VIAL_PRINCIPAL_PERSON, id, project, role, vial_oidc_token_name(token));
 	identity->expires_at_ms = vial_oidc_token_expires_at_ms(token, &oidc->terms);
 	vial_oidc_cache_put(oidc->cache, &request->key, identity, key->digest);
 	if (!oidc->beat_timer || identity->expires_at_ms < oidc->beat_at_ms)

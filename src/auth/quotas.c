@@ -222,3 +222,42 @@ gboolean vial_quotas_allow_size(const VialQuotas *quotas, double cpu, gint64 mem
 	}
 	return FALSE;
 }
+
+/* Every tier of the one fits into a tier of the other. */
+static gboolean tiers_are_within(const json_t *inner, const VialQuotas *outer)
+{
+	const json_t *item;
+	gint64 memory_mb;
+	double cpu;
+	gsize i;
+
+	if (!outer->tiers || !inner)
+		return !outer->tiers;
+	json_array_foreach (inner, i, item)
+		if (!vial_tier_parse(json_string_value(item), &cpu, &memory_mb) || !vial_quotas_allow_size(outer, cpu, memory_mb))
+			return FALSE;
+	return TRUE;
+}
+
+gboolean vial_quotas_are_within(const VialQuotas *inner, const VialQuotas *outer, const char **out_name)
+{
+	static const VialQuotas none; /* its numbers are not looked at */
+
+	*out_name = NULL;
+	if (!outer)
+		return TRUE;
+	for (gsize i = 0; i < G_N_ELEMENTS(numbers); i++) {
+		gint64 limit = *number_of(outer, i), own = inner ? *number_of(inner, i) : VIAL_NO_QUOTA;
+
+		if (limit != VIAL_NO_QUOTA && (own == VIAL_NO_QUOTA || own > limit))
+			*out_name = numbers[i].name;
+	}
+	if (outer->max_vcpu >= 0 && (!inner || inner->max_vcpu < 0 || inner->max_vcpu > outer->max_vcpu))
+		*out_name = "max_vcpu";
+	inner = inner ? inner : &none;
+	if (outer->network_modes && (!inner->network_modes || (inner->network_modes & ~outer->network_modes)))
+		*out_name = "network_modes";
+	if (!tiers_are_within(inner->tiers, outer))
+		*out_name = "tiers";
+	return !*out_name;
+}

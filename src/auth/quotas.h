@@ -37,6 +37,9 @@ gboolean vial_quotas_read(VialQuotas *quotas, const json_t *json, gboolean is_st
 /* Only the limits there are. */
 json_t *vial_quotas_json(const VialQuotas *quotas);
 
+/* Whether every limit of `outer` is one of `inner` too, and no higher; else *out_name is the one that is not. Both may be NULL. */
+gboolean vial_quotas_are_within(const VialQuotas *inner, const VialQuotas *outer, const char **out_name);
+
 /* Accept NULL: no limits. */
 gboolean vial_quotas_allow_mode(const VialQuotas *quotas, const char *mode);
 /* Whether a sandbox of this size fits into one of the tiers. */

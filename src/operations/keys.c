@@ -84,7 +84,37 @@ static VialKey *find_own(const VialCaller *caller, VialVerb verb, const char *id
 	return NULL;
 }
 
-json_t *vial_op_key_list(const VialCaller *caller, const char *project, const char *cursor, gint64 limit, const char **out_next, GError **error)
+/* Nobody gives more than he has: what he is narrowed to, his keys are too, and his end is theirs. A token's end is the session's, not the person's. */
+static gboolean is_within(const VialIdentity *giver, const VialAllow *allow, const VialQuotas *limits, gint64 expires_at_ms, GError **error)
+{
+	const char *field;
+
+	if (!vial_allow_is_within(allow, giver->allow, &field))
+		return vial_fail(error, VIAL_ERROR_FORBIDDEN,
+		                 "this key is narrowed itself (allow.%s) and can only give keys that are narrowed to the same or less", field);
+	if (!vial_quotas_are_within(limits, giver->limits, &field))
+		return vial_fail(error, VIAL_ERROR_FORBIDDEN,
+		                 "this key is limited itself (%s in its limits) and can only give keys with the same limit or a lower one", field);
+	if (giver->kind == VIAL_PRINCIPAL_KEY && giver->expires_at_ms > 0 && (expires_at_ms == 0 || expires_at_ms > giver->expires_at_ms))
+		return vial_fail(error, VIAL_ERROR_FORBIDDEN,
+		                 "this key has an end itself (expires_at) and can only give keys that end no later than it does");
+	return TRUE;
+}
+
+/* TRUE, or the refusal on record. */
+static gboolean stays_within(const VialCaller *caller, VialVerb verb, const VialAllow *allow, const VialQuotas *limits, gint64 expires_at_ms,
+                             GError **error)
+{
+	g_autoptr(GError) refusal = NULL;
+
+	if (is_within(caller->principal, allow, limits, expires_at_ms, &refusal))
+		return TRUE;
+	vial_entry_refuse(caller, verb, NULL, NULL, refusal);
+	g_propagate_error(error, g_steal_pointer(&refusal));
+	return FALSE;
+}
+
+json_t *vial_op_key_list(const VialCaller *caller, const char *project, const char *cursor, gint64 limit, char **out_next, GError **error)
 {
 	gboolean is_all = project && strcmp(project, "*") == 0 && vial_identity_is_operator(caller->principal);
 	g_autoptr(GPtrArray) list = NULL;
@@ -97,16 +127,15 @@ json_t *vial_op_key_list(const VialCaller *caller, const char *project, const ch
 	    (!is_all && !(found = vial_operation_project(caller, VIAL_VERB_KEY_READ, project, error))) ||
 	    !vial_check_int("limit", limit, 1, VIAL_PAGE_MAX, error))
 		return NULL;
+	if (cursor && !vial_key_cursor_is_valid(cursor))
+		return vial_fail(error, VIAL_ERROR_INVALID, "field \"cursor\" must be the \"next\" of the page before"), NULL;
 	list = vial_keys_list(caller->app->keys, found);
 	answer = json_array();
-	if (cursor) {
-		while (i < list->len && strcmp(vial_key_identity(list->pdata[i])->id, cursor) != 0)
-			i++;
-		i = i < list->len ? i + 1 : 0; /* one that has gone since begins again */
-	}
+	while (cursor && i < list->len && !vial_key_is_behind(list->pdata[i], cursor))
+		i++;
 	for (; i < list->len; i++) {
 		if (limit != VIAL_UNSAID && (gint64)json_array_size(answer) == limit) {
-			*out_next = vial_key_identity(list->pdata[i - 1])->id;
+			*out_next = vial_key_cursor(list->pdata[i - 1]);
 			break;
 		}
 		json_array_append_new(answer, vial_key_json(list->pdata[i]));
@@ -228,6 +257,10 @@ gboolean vial_op_key_create(const VialCaller *caller, const VialKeyRequest *requ
 		g_propagate_error(error, g_steal_pointer(&refusal));
 		return FALSE;
 	}
+	if (!stays_within(caller, VIAL_VERB_KEY_CREATE, spec.allow, spec.limits, spec.expires_at_ms, error)) {
+		spec_clear(&spec);
+		return FALSE;
+	}
 	if (!(entry = vial_entry_begin(caller, VIAL_VERB_KEY_CREATE, NULL, key_record(&spec, NULL), error))) {
 		spec_clear(&spec);
 		return FALSE;
@@ -268,6 +301,10 @@ gboolean vial_op_key_change(const VialCaller *caller, const char *id, const Vial
 
 	if (!key || !read_change(caller, key, request, &spec, error))
 		return FALSE;
+	if (!stays_within(caller, VIAL_VERB_KEY_CHANGE, spec.allow, spec.limits, spec.expires_at_ms, error)) {
+		spec_clear(&spec);
+		return FALSE;
+	}
 	if (!(entry = vial_entry_begin(caller, VIAL_VERB_KEY_CHANGE, NULL, key_record(&spec, id), error))) {
 		spec_clear(&spec);
 		return FALSE;
@@ -282,14 +319,21 @@ gboolean vial_op_key_change(const VialCaller *caller, const char *id, const Vial
 gboolean vial_op_key_rotate(const VialCaller *caller, const char *id, gint64 overlap_seconds, VialDocumentDone done, gpointer data, GError **error)
 {
 	VialKey *key = find_own(caller, VIAL_VERB_KEY_ROTATE, id, error);
+	const VialIdentity *identity = key ? vial_key_identity(key) : NULL;
 	VialEntry *entry;
 	Change *change;
 	char *secret;
 
 	if (!key || !vial_check_int("overlap_seconds", overlap_seconds, 0, VIAL_KEY_MAX_OVERLAP_SECONDS, error))
 		return FALSE;
+	/* Whoever rotates a key has its secret. */
+	if (!stays_within(caller, VIAL_VERB_KEY_ROTATE, identity->allow, identity->limits, identity->expires_at_ms, error))
+		return FALSE;
 	if (overlap_seconds == VIAL_UNSAID)
 		overlap_seconds = DEFAULT_OVERLAP_SECONDS;
+	if (overlap_seconds == 0 && caller->principal->kind == VIAL_PRINCIPAL_KEY && strcmp(caller->principal->id, id) == 0)
+		return vial_fail(error, VIAL_ERROR_INVALID,
+		                 "field \"overlap_seconds\" must not be 0 for the key that asks: it would end before it is told its new secret");
 	entry = vial_entry_begin(caller, VIAL_VERB_KEY_ROTATE, NULL,
 	                         json_pack("{s:s, s:I}", "key", id, "overlap_seconds", (json_int_t)overlap_seconds), error);
 	if (!entry)

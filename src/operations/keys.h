@@ -17,7 +17,7 @@ typedef struct {
 
 /* Oldest first. `project` NULL: the caller's own; "*": all, for operators. `limit` may be VIAL_UNSAID; *out_next is the cursor of the next page or
  * NULL, borrowed from the list. A new list; NULL with an error. */
-json_t *vial_op_key_list(const VialCaller *caller, const char *project, const char *cursor, gint64 limit, const char **out_next, GError **error);
+json_t *vial_op_key_list(const VialCaller *caller, const char *project, const char *cursor, gint64 limit, char **out_next, GError **error);
 json_t *vial_op_key_get(const VialCaller *caller, const char *id, GError **error);
 /* The document has the `key`, this once. */
 gboolean vial_op_key_create(const VialCaller *caller, const VialKeyRequest *request, VialDocumentDone done, gpointer data, GError **error);

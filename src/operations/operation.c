@@ -26,13 +26,15 @@ static gboolean may(const VialCaller *caller, VialVerb verb, const char *sandbox
 	return TRUE;
 }
 
-/* A key that is narrowed to agents or templates has nothing to do with the sandboxes of others. */
-static gboolean may_touch(const VialCaller *caller, const VialSandbox *sandbox, GError **error)
+gboolean vial_operation_may_touch(const VialCaller *caller, const VialSandbox *sandbox, GError **error)
 {
 	const VialAllow *allow = caller->principal ? caller->principal->allow : NULL;
+	const char *mode = json_string_value(json_object_get(vial_sandbox_network(sandbox), "mode"));
 
 	if (!vial_allow_has_agent(allow, vial_sandbox_agent(sandbox)))
 		return vial_fail(error, VIAL_ERROR_FORBIDDEN, "this key is only for sandboxes of certain agents (allow.agents)");
+	if (!vial_allow_has_network_mode(allow, mode))
+		return vial_fail(error, VIAL_ERROR_FORBIDDEN, "this key is not for sandboxes whose network is %s (allow.network_modes)", mode);
 	return !allow || vial_ceiling_template(caller->app, caller->principal, vial_sandbox_template(sandbox), error);
 }
 
@@ -75,7 +77,7 @@ static gboolean admit(const VialCaller *caller, VialVerb verb, const char *sandb
 		g_propagate_error(error, g_error_copy(caller->origin->problem));
 		return FALSE;
 	}
-	if (rules->needs_sandbox && (!(*out_sandbox = find(caller, sandbox_id, error)) || !may_touch(caller, *out_sandbox, error)))
+	if (rules->needs_sandbox && (!(*out_sandbox = find(caller, sandbox_id, error)) || !vial_operation_may_touch(caller, *out_sandbox, error)))
 		return FALSE;
 	return !rules->makes_sandboxes || has_room(caller->app, n_new, error);
 }

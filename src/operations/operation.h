@@ -34,6 +34,9 @@ typedef struct {
 gboolean vial_operation_admit(const VialCaller *caller, VialVerb verb, const char *sandbox_id, guint n_new, VialSandbox **out_sandbox,
                               GError **error);
 
+/* A key that is narrowed to agents, templates or networks has nothing to do with the sandboxes of others. */
+gboolean vial_operation_may_touch(const VialCaller *caller, const VialSandbox *sandbox, GError **error);
+
 /* Whose things a caller may look at: its own project's, or with `wanted` that one, which only an operator may name if it is another. NULL with an
  * error. */
 const char *vial_operation_project(const VialCaller *caller, VialVerb verb, const char *wanted, GError **error);

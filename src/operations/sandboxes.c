@@ -141,15 +141,6 @@ static gboolean has_metadata(const VialSandbox *sandbox, json_t *wanted)
 	return TRUE;
 }
 
-/* A key that is narrowed sees what it may touch. */
-static gboolean is_within(const VialCaller *caller, const VialSandbox *sandbox)
-{
-	const VialAllow *allow = caller->principal->allow;
-
-	return !allow || (vial_allow_has_agent(allow, vial_sandbox_agent(sandbox)) &&
-	                  vial_ceiling_template(caller->app, caller->principal, vial_sandbox_template(sandbox), NULL));
-}
-
 /* A page starts behind the sandbox named by the cursor; one that has gone since starts at the front again. */
 static guint find_start(GPtrArray *all, const char *cursor)
 {
@@ -176,7 +167,7 @@ GPtrArray *vial_op_sandbox_list(const VialCaller *caller, const VialSandboxFilte
 		VialSandbox *sandbox = all->pdata[i];
 
 		if ((filter->state && vial_sandbox_state(sandbox) != state) || !has_metadata(sandbox, filter->metadata) ||
-		    !is_within(caller, sandbox))
+		    !vial_operation_may_touch(caller, sandbox, NULL))
 			continue;
 		if (page->len == filter->limit) {
 			*out_next = vial_sandbox_id(page->pdata[page->len - 1]);

@@ -75,6 +75,28 @@ gboolean vial_op_snapshot_take(const VialCaller *caller, const char *sandbox_id,
 	return TRUE;
 }
 
+/* A narrowed key has nothing to do with what others' sandboxes left, as with those themselves. Snapshots know of no agent yet. */
+static gboolean is_within(const VialCaller *caller, const VialSnapshot *snapshot, GError **error)
+{
+	const VialAllow *allow = caller->principal->allow;
+
+	if (!vial_allow_has_agent(allow, NULL))
+		return vial_fail(error, VIAL_ERROR_FORBIDDEN, "this key is only for sandboxes of certain agents (allow.agents)");
+	return !allow || vial_ceiling_template(caller->app, caller->principal, snapshot->template_name, error);
+}
+
+static VialSnapshot *find(const VialCaller *caller, VialVerb verb, const char *id_or_name, GError **error)
+{
+	VialSnapshot *snapshot = vial_snapshots_find(caller->app, caller->principal, id_or_name, error);
+	g_autoptr(GError) refusal = NULL;
+
+	if (!snapshot || is_within(caller, snapshot, &refusal))
+		return snapshot;
+	vial_entry_refuse(caller, verb, NULL, NULL, refusal);
+	g_propagate_error(error, g_steal_pointer(&refusal));
+	return NULL;
+}
+
 GPtrArray *vial_op_snapshot_list(const VialCaller *caller, const char *sandbox_id, GError **error)
 {
 	GPtrArray *list;
@@ -82,9 +104,12 @@ GPtrArray *vial_op_snapshot_list(const VialCaller *caller, const char *sandbox_i
 	if (!vial_operation_admit(caller, VIAL_VERB_SNAPSHOT_READ, NULL, 0, NULL, error))
 		return NULL;
 	list = vial_snapshots_list(caller->app, caller->principal);
-	for (guint i = list->len; sandbox_id && i > 0; i--)
-		if (g_strcmp0(((VialSnapshot *)list->pdata[i - 1])->sandbox_id, sandbox_id) != 0)
+	for (guint i = list->len; i > 0; i--) {
+		const VialSnapshot *snapshot = list->pdata[i - 1];
+
+		if ((sandbox_id && g_strcmp0(snapshot->sandbox_id, sandbox_id) != 0) || !is_within(caller, snapshot, NULL))
 			g_ptr_array_remove_index(list, i - 1);
+	}
 	return list;
 }
 
@@ -92,7 +117,7 @@ VialSnapshot *vial_op_snapshot_get(const VialCaller *caller, const char *id_or_n
 {
 	if (!vial_operation_admit(caller, VIAL_VERB_SNAPSHOT_READ, NULL, 0, NULL, error))
 		return NULL;
-	return vial_snapshots_find(caller->app, caller->principal, id_or_name, error);
+	return find(caller, VIAL_VERB_SNAPSHOT_READ, id_or_name, error);
 }
 
 typedef struct {
@@ -117,7 +142,7 @@ gboolean vial_op_snapshot_delete(const VialCaller *caller, const char *id_or_nam
 	VialEntry *entry;
 
 	if (!vial_operation_admit(caller, VIAL_VERB_SNAPSHOT_DELETE, NULL, 0, NULL, error) ||
-	    !(snapshot = vial_snapshots_find(caller->app, caller->principal, id_or_name, error)) ||
+	    !(snapshot = find(caller, VIAL_VERB_SNAPSHOT_DELETE, id_or_name, error)) ||
 	    !(entry = vial_entry_begin(caller, VIAL_VERB_SNAPSHOT_DELETE, NULL, json_pack("{s:s*}", "name", snapshot->name), error)))
 		return FALSE;
 	vial_entry_set(entry, "snapshot", json_string(snapshot->id));
@@ -152,7 +177,7 @@ static void on_fork_acquired(VialSandbox *sandbox, const GError *error, gpointer
 	if (error)
 		on_forked(NULL, NULL, NULL, error, job);
 	else
-		vial_fork(sandbox, job->count, job->metadata, job->principal->id, job->promise, on_forked, job);
+		vial_fork(sandbox, job->count, job->metadata, job->principal, job->promise, on_forked, job);
 }
 
 /* Children are as their parent: may this caller have such, and is there room for so many? */
@@ -162,7 +187,8 @@ static VialPromise *promise_room(const VialCaller *caller, VialSandbox *sandbox,
 	g_autoptr(GError) refusal = NULL;
 	VialPromise *promise = NULL;
 
-	if (vial_ceiling_network(caller->app, caller->principal, mode, &refusal))
+	if (vial_ceiling_network(caller->app, caller->principal, mode, &refusal) &&
+	    vial_ceiling_size(caller->app, caller->principal, vial_sandbox_limits(sandbox), &refusal))
 		promise = vial_quota_promise(sandbox, caller->principal, count, &refusal);
 	if (promise)
 		return promise;

@@ -31,6 +31,7 @@ typedef struct {
 	guint pending;
 	json_t *metadata;
 	char *key_id;
+	gint64 ttl_seconds;
 	VialPromise *promise;
 	GPtrArray *children; /* VialSandbox or NULL, by index */
 	GPtrArray *errors;   /* GError or NULL, by index */
@@ -144,7 +145,7 @@ static VialSandbox *make_sandbox(Fork *fork)
 	child->persistent = parent->persistent;
 	child->idle_seconds = parent->idle_seconds;
 	child->on_idle = parent->on_idle;
-	vial_sandbox_set_ttl(child, parent->ttl_seconds);
+	vial_sandbox_set_ttl(child, fork->ttl_seconds);
 	child->parent = g_strdup(parent->id);
 	child->tree_id = g_strdup(fork->tree_id);
 	child->generation = vial_generation_new();
@@ -328,7 +329,16 @@ static void fork_directly(Fork *fork)
 	vial_worker_run_in(VIAL_LANE_BOOT, prepare_work, prepare_done, fork);
 }
 
-void vial_fork(VialSandbox *parent, guint n_children, json_t *metadata, const char *key_id, VialPromise *promise, VialForkDone done, gpointer data)
+/* As long as the parent was given, or as whoever asks may give. */
+static gint64 life_of_children(const VialSandbox *parent, const VialIdentity *principal)
+{
+	gint64 longest = vial_ceiling_ttl(parent->app, principal);
+
+	return longest > 0 && (parent->ttl_seconds == 0 || parent->ttl_seconds > longest) ? longest : parent->ttl_seconds;
+}
+
+void vial_fork(VialSandbox *parent, guint n_children, json_t *metadata, const VialIdentity *principal, VialPromise *promise, VialForkDone done,
+               gpointer data)
 {
 	g_autofree char *folder = g_build_filename(parent->app->config->data_dir, "forks", NULL);
 	Fork *fork = g_new0(Fork, 1);
@@ -339,7 +349,8 @@ void vial_fork(VialSandbox *parent, guint n_children, json_t *metadata, const ch
 	fork->image = g_build_filename(folder, fork->tree_id, NULL);
 	fork->n_children = n_children;
 	fork->metadata = metadata ? json_incref(metadata) : NULL;
-	fork->key_id = g_strdup(key_id);
+	fork->key_id = g_strdup(principal->id);
+	fork->ttl_seconds = life_of_children(parent, principal);
 	fork->promise = promise;
 	fork->children = g_ptr_array_new_with_free_func(unref_child);
 	fork->errors = g_ptr_array_new_with_free_func(free_error);

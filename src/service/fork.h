@@ -10,10 +10,11 @@
 /* `children` and `errors` run in parallel: one of the two is set for each child asked for. Borrowed. */
 typedef void (*VialForkDone)(const char *tree_id, GPtrArray *children, GPtrArray *errors, const GError *error, gpointer data);
 /*
- * The parent must be acquired. `metadata` (may be NULL) replaces the parent's in the children, which are key_id's. The promise (borrowed until
- * `done`) is that there is room for all of them.
+ * The parent must be acquired. `metadata` (may be NULL) replaces the parent's in the children, which are the principal's, and live no longer than
+ * his may. The promise (borrowed until `done`) is that there is room for all of them.
  */
-void vial_fork(VialSandbox *parent, guint n_children, json_t *metadata, const char *key_id, VialPromise *promise, VialForkDone done, gpointer data);
+void vial_fork(VialSandbox *parent, guint n_children, json_t *metadata, const VialIdentity *principal, VialPromise *promise, VialForkDone done,
+               gpointer data);
 
 /* Keeps the winner and deletes its siblings: the other children of the same tree. {winner, tree_id, deleted, failures} */
 typedef void (*VialPromoteDone)(json_t *answer, gpointer data);

@@ -56,6 +56,22 @@ static void add(Used *used, guint count, const VialLimits *limits, gboolean awak
 }
 
 /* Of a project, or of one key of it. */
+static gboolean is_promised_to(const VialPromise *promise, const char *project, const char *key_id)
+{
+	return (!project || strcmp(promise->project, project) == 0) && (!key_id || strcmp(promise->key_id, key_id) == 0);
+}
+
+static guint count_promised(VialApp *app, const char *project, const char *key_id)
+{
+	const GPtrArray *promises = app->quota_book->promises;
+	guint count = 0;
+
+	for (guint i = 0; i < promises->len; i++)
+		if (is_promised_to(promises->pdata[i], project, key_id))
+			count += ((VialPromise *)promises->pdata[i])->count;
+	return count;
+}
+
 static Used count_used(VialApp *app, const char *project, const char *key_id)
 {
 	Used used = { 0 };
@@ -73,10 +89,28 @@ static Used count_used(VialApp *app, const char *project, const char *key_id)
 	for (guint i = 0; i < app->quota_book->promises->len; i++) {
 		const VialPromise *promise = app->quota_book->promises->pdata[i];
 
-		if (strcmp(promise->project, project) == 0 && (!key_id || strcmp(promise->key_id, key_id) == 0))
+		if (is_promised_to(promise, project, key_id))
 			add(&used, promise->count, &promise->limits, TRUE);
 	}
 	return used;
+}
+
+static void count_one(json_t *counts, const char *name, gint64 n)
+{
+	json_object_set_new(counts, name, json_integer(json_integer_value(json_object_get(counts, name)) + n));
+}
+
+/* For people to read. A key that is gone, and a person, go by their id. */
+static const char *name_of_key(VialApp *app, const char *key_id)
+{
+	const VialKey *key = vial_keys_find(app->keys, key_id);
+
+	return key && *vial_key_identity(key)->name ? vial_key_identity(key)->name : key_id;
+}
+
+static const char *name_of(const VialIdentity *identity)
+{
+	return *identity->name ? identity->name : identity->id;
 }
 
 /* By which keys and from which templates: what somebody who has to make room wants to know. */
@@ -89,14 +123,11 @@ static json_t *who_has_them(VialApp *app, const char *project)
 	g_hash_table_iter_init(&iter, app->sandboxes->by_id);
 	while (g_hash_table_iter_next(&iter, NULL, &value)) {
 		const VialSandbox *sandbox = value;
-		const VialKey *key = vial_keys_find(app->keys, sandbox->key_id);
-		const char *name = key && *vial_key_identity(key)->name ? vial_key_identity(key)->name : sandbox->key_id;
 
 		if (sandbox->state == VIAL_STATE_DELETED || strcmp(sandbox->project, project) != 0)
 			continue;
-		json_object_set_new(by_key, name, json_integer(json_integer_value(json_object_get(by_key, name)) + 1));
-		json_object_set_new(by_template, sandbox->template_name,
-		                    json_integer(json_integer_value(json_object_get(by_template, sandbox->template_name)) + 1));
+		count_one(by_key, name_of_key(app, sandbox->key_id), 1);
+		count_one(by_template, sandbox->template_name, 1);
 	}
 	return json_pack("{s:o, s:o}", "keys", by_key, "templates", by_template);
 }
@@ -195,43 +226,64 @@ static void forget_old(VialApp *app)
 	}
 }
 
-static guint count_creations(VialApp *app, const char *project, const char *key_id, gint64 *out_oldest_ms)
+static gboolean is_of(const Creation *creation, const char *project, const char *key_id)
+{
+	return strcmp(creation->project, project) == 0 && (!key_id || strcmp(creation->key_id, key_id) == 0);
+}
+
+static guint count_creations(VialApp *app, const char *project, const char *key_id)
 {
 	guint count = 0;
 
-	*out_oldest_ms = 0;
-	for (GList *l = app->quota_book->creations.head; l; l = l->next) {
-		const Creation *creation = l->data;
-
-		if (strcmp(creation->project, project) != 0 || (key_id && strcmp(creation->key_id, key_id) != 0))
-			continue;
-		if (count++ == 0)
-			*out_oldest_ms = creation->at_ms;
-	}
+	for (GList *l = app->quota_book->creations.head; l; l = l->next)
+		count += is_of(l->data, project, key_id) ? 1 : 0;
 	return count;
+}
+
+/* When so many of them will be an hour old; 0: never, for there are fewer. */
+static gint64 when_forgotten_ms(VialApp *app, const char *project, const char *key_id, guint n)
+{
+	for (GList *l = app->quota_book->creations.head; l; l = l->next)
+		if (is_of(l->data, project, key_id) && --n == 0)
+			return ((Creation *)l->data)->at_ms + HOUR_MS;
+	return 0;
+}
+
+static json_t *who_made_them(VialApp *app, const char *project)
+{
+	json_t *by_key = json_object();
+
+	for (GList *l = app->quota_book->creations.head; l; l = l->next)
+		if (is_of(l->data, project, NULL))
+			count_one(by_key, name_of_key(app, ((Creation *)l->data)->key_id), 1);
+	return json_pack("{s:o}", "keys", by_key);
 }
 
 static gboolean fits_hour(const Scope *scope, const VialQuotas *quotas, const char *key_id, guint asked, GError **error)
 {
-	gint64 oldest_ms, limit = quotas->max_create_per_hour, wait_s;
-	guint there;
-	json_t *detail;
+	gint64 limit = quotas->max_create_per_hour, when_ms, there;
+	g_autofree char *text = NULL;
+	json_t *detail, *by;
 
 	if (limit == VIAL_NO_QUOTA)
 		return TRUE;
-	there = count_creations(scope->app, scope->project, key_id, &oldest_ms);
+	/* Those that a fork under way was promised are as good as made. */
+	there = count_creations(scope->app, scope->project, key_id) + count_promised(scope->app, scope->project, key_id);
 	if (there + asked <= limit)
 		return TRUE;
-	wait_s = there > 0 ? MAX((oldest_ms + HOUR_MS - vial_time_now_ms() + 999) / 1000, 1) : 0;
-	detail = make_detail("max_create_per_hour", scope, (double)limit, there, asked, NULL);
+	by = who_made_them(scope->app, scope->project);
+	text = describe(json_object_get(by, "keys"));
+	detail = make_detail("max_create_per_hour", scope, (double)limit, (double)there, asked, by);
 	/* Where even an empty hour would not do, waiting does not help. */
-	if (there > 0 && asked <= limit)
-		json_object_set_new(detail, "retry_after", json_integer(wait_s));
+	when_ms = when_forgotten_ms(scope->app, scope->project, key_id, (guint)(there + asked - limit));
+	if (when_ms > 0 && asked <= limit)
+		json_object_set_new(detail, "retry_after", json_integer(MAX((when_ms - vial_time_now_ms() + 999) / 1000, 1)));
 	return vial_fail_with(error, VIAL_ERROR_QUOTA, detail,
-	                      "%s %s has made %u sandboxes in the last hour and may make %" G_GINT64_FORMAT
+	                      "%s %s has made %" G_GINT64_FORMAT " sandboxes in the last hour%s%s%s and may make %" G_GINT64_FORMAT
 	                      ", so %u more cannot be made now; wait, or have an "
 	                      "operator raise max_create_per_hour",
-	                      scope->key_name ? "the key" : "the project", scope->key_name ? scope->key_name : scope->project, there, limit, asked);
+	                      scope->key_name ? "the key" : "the project", scope->key_name ? scope->key_name : scope->project, there,
+	                      *text ? " (" : "", text, *text ? ")" : "", limit, asked);
 }
 
 static void note_creation(VialApp *app, const char *id, const char *project, const char *key_id)
@@ -260,7 +312,7 @@ static gboolean admit_in(const Scope *scope, const VialQuotas *quotas, const cha
 static gboolean admit(VialApp *app, const VialIdentity *principal, const Used *asked, GError **error)
 {
 	const VialProject *project = vial_projects_find(app->projects, principal->project);
-	Scope whole = { app, principal->project, NULL }, own = { app, principal->project, principal->name };
+	Scope whole = { app, principal->project, NULL }, own = { app, principal->project, name_of(principal) };
 
 	if (!project)
 		return vial_fail(error, VIAL_ERROR_CONFLICT, "the project %s is being deleted", principal->project);
@@ -290,7 +342,7 @@ gboolean vial_quota_admit_wake(VialSandbox *sandbox, GError **error)
 	const VialProject *project = vial_projects_find(app->projects, sandbox->project);
 	const VialKey *key = vial_keys_find(app->keys, sandbox->key_id);
 	const VialIdentity *owner = key ? vial_key_identity(key) : NULL;
-	Scope whole = { app, sandbox->project, NULL }, own = { app, sandbox->project, owner ? owner->name : NULL };
+	Scope whole = { app, sandbox->project, NULL }, own = { app, sandbox->project, owner ? name_of(owner) : NULL };
 	Used asked = { 0 }, used;
 
 	add(&asked, 1, &sandbox->limits, TRUE);
@@ -344,15 +396,7 @@ void vial_promise_free(VialPromise *promise)
 
 guint vial_quota_promised(VialApp *app, const char *project)
 {
-	guint count = 0;
-
-	for (guint i = 0; i < app->quota_book->promises->len; i++) {
-		const VialPromise *promise = app->quota_book->promises->pdata[i];
-
-		if (!project || strcmp(promise->project, project) == 0)
-			count += promise->count;
-	}
-	return count;
+	return count_promised(app, project, NULL);
 }
 
 /* Runs */
@@ -377,20 +421,39 @@ guint64 vial_quota_runs_total(VialApp *app, const char *project)
 	return count ? (guint64)*count : 0;
 }
 
+static json_t *who_runs(VialApp *app, const char *project)
+{
+	json_t *by_key = json_object();
+	gsize length = strlen(project);
+	GHashTableIter iter;
+	gpointer name, count;
+
+	/* No project's name has a slash in it. */
+	g_hash_table_iter_init(&iter, app->quota_book->runs);
+	while (g_hash_table_iter_next(&iter, &name, &count))
+		if (strncmp(name, project, length) == 0 && ((char *)name)[length] == '/')
+			count_one(by_key, name_of_key(app, (char *)name + length + 1), *(gint64 *)count);
+	return json_pack("{s:o}", "keys", by_key);
+}
+
 static gboolean fits_runs(const Scope *scope, const VialQuotas *quotas, gint64 running, GError **error)
 {
-	json_t *detail;
+	g_autofree char *text = NULL;
+	json_t *detail, *by;
 
 	if (!quotas || quotas->max_concurrent_runs == VIAL_NO_QUOTA || running < quotas->max_concurrent_runs)
 		return TRUE;
-	detail = make_detail("max_concurrent_runs", scope, (double)quotas->max_concurrent_runs, (double)running, 1, NULL);
+	by = who_runs(scope->app, scope->project);
+	text = describe(json_object_get(by, "keys"));
+	detail = make_detail("max_concurrent_runs", scope, (double)quotas->max_concurrent_runs, (double)running, 1, by);
 	if (quotas->max_concurrent_runs > 0)
 		json_object_set_new(detail, "retry_after", json_integer(1));
 	return vial_fail_with(error, VIAL_ERROR_QUOTA, detail,
 	                      "%s %s runs %" G_GINT64_FORMAT
-	                      " cells and commands at once, as many as it may; wait for one to end, or have an operator raise "
-	                      "max_concurrent_runs",
-	                      scope->key_name ? "the key" : "the project", scope->key_name ? scope->key_name : scope->project, running);
+	                      " cells and commands at once%s%s%s, and may run %" G_GINT64_FORMAT
+	                      "; wait for one to end, or have an operator raise max_concurrent_runs",
+	                      scope->key_name ? "the key" : "the project", scope->key_name ? scope->key_name : scope->project, running,
+	                      *text ? " (" : "", text, *text ? ")" : "", quotas->max_concurrent_runs);
 }
 
 gboolean vial_quota_begin_run(VialApp *app, const VialIdentity *principal, GError **error)
@@ -398,7 +461,7 @@ gboolean vial_quota_begin_run(VialApp *app, const VialIdentity *principal, GErro
 	VialQuotaBook *book = app->quota_book;
 	const VialProject *project = vial_projects_find(app->projects, principal->project);
 	g_autofree char *own_name = g_strconcat(principal->project, "/", principal->id, NULL);
-	Scope whole = { app, principal->project, NULL }, own = { app, principal->project, principal->name };
+	Scope whole = { app, principal->project, NULL }, own = { app, principal->project, name_of(principal) };
 	const gint64 *all = g_hash_table_lookup(book->runs, principal->project), *mine = g_hash_table_lookup(book->runs, own_name);
 
 	if ((project && !fits_runs(&whole, project->quotas, all ? *all : 0, error)) || !fits_runs(&own, principal->limits, mine ? *mine : 0, error))
@@ -429,22 +492,40 @@ static gint64 snapshot_bytes(VialApp *app, const char *project)
 	return total;
 }
 
+static json_t *which_snapshots(VialApp *app, const char *project)
+{
+	g_autoptr(GPtrArray) list = vial_snapshots_of(app, project);
+	json_t *sizes = json_object();
+
+	for (guint i = 0; i < list->len; i++) {
+		const VialSnapshot *snapshot = list->pdata[i];
+
+		json_object_set_new(sizes, snapshot->name ? snapshot->name : snapshot->id, json_integer(snapshot->size_bytes));
+	}
+	return json_pack("{s:o}", "snapshots", sizes);
+}
+
 static gboolean fits_snapshot(const Scope *scope, const VialQuotas *quotas, gint64 used, gint64 size, GError **error)
 {
 	gint64 limit = quotas ? quotas->max_snapshot_bytes : VIAL_NO_QUOTA;
+	g_autofree char *asked = NULL;
+	json_t *by;
 
 	if (limit == VIAL_NO_QUOTA || (size > 0 ? used + size <= limit : used < limit))
 		return TRUE;
-	return vial_fail_with(error, VIAL_ERROR_QUOTA, make_detail("max_snapshot_bytes", scope, (double)limit, (double)used, (double)size, NULL),
-	                      "the snapshots of %s %s take %" G_GINT64_FORMAT " of %" G_GINT64_FORMAT
-	                      " bytes, so there is no room for one more; delete some, or have an operator raise max_snapshot_bytes",
-	                      scope->key_name ? "the key" : "the project", scope->key_name ? scope->key_name : scope->project, used, limit);
+	by = which_snapshots(scope->app, scope->project);
+	asked = size > 0 ? g_strdup_printf("one of %" G_GINT64_FORMAT " bytes", size) : g_strdup("one more");
+	return vial_fail_with(error, VIAL_ERROR_QUOTA, make_detail("max_snapshot_bytes", scope, (double)limit, (double)used, (double)size, by),
+	                      "the %u snapshots of the project %s take %" G_GINT64_FORMAT " of %" G_GINT64_FORMAT
+	                      " bytes that %s may use, so there is no room for %s; delete some, or have an operator raise max_snapshot_bytes",
+	                      (unsigned)json_object_size(json_object_get(by, "snapshots")), scope->project, used, limit,
+	                      scope->key_name ? scope->key_name : "it", asked);
 }
 
 gboolean vial_quota_admit_snapshot(VialApp *app, const VialIdentity *principal, const char *name, gint64 size_bytes, GError **error)
 {
 	const VialProject *project = vial_projects_find(app->projects, name);
-	Scope whole = { app, name, NULL }, own = { app, name, principal ? principal->name : NULL };
+	Scope whole = { app, name, NULL }, own = { app, name, principal ? name_of(principal) : NULL };
 	gint64 used = snapshot_bytes(app, name);
 
 	/* Snapshots belong to the project, not to keys: a key's own limit is of all of them. */
@@ -456,12 +537,11 @@ json_t *vial_quota_used_json(VialApp *app, const char *project)
 {
 	Used used = count_used(app, project, NULL);
 	const gint64 *runs = g_hash_table_lookup(app->quota_book->runs, project);
-	gint64 oldest_ms;
 
 	forget_old(app);
 	return json_pack("{s:i, s:f, s:I, s:I, s:I, s:i, s:i, s:I}", "sandboxes", (int)used.sandboxes, "vcpu", used.vcpu, "memory_mb",
 	                 (json_int_t)used.memory_mb, "disk_mb", (json_int_t)used.disk_mb, "snapshot_bytes", (json_int_t)snapshot_bytes(app, project),
-	                 "templates", 0, "created_last_hour", (int)count_creations(app, project, NULL, &oldest_ms), "concurrent_runs",
+	                 "templates", 0, "created_last_hour", (int)count_creations(app, project, NULL), "concurrent_runs",
 	                 (json_int_t)(runs ? *runs : 0));
 }
 

@@ -105,6 +105,11 @@ const json_t *vial_sandbox_metadata(const VialSandbox *sandbox)
 	return sandbox->metadata;
 }
 
+const VialLimits *vial_sandbox_limits(const VialSandbox *sandbox)
+{
+	return &sandbox->limits;
+}
+
 json_t *vial_sandbox_network(const VialSandbox *sandbox)
 {
 	return sandbox->network;

@@ -29,6 +29,7 @@ const char *vial_sandbox_agent(const VialSandbox *sandbox); /* NULL: made withou
 VialState vial_sandbox_state(const VialSandbox *sandbox);
 const json_t *vial_sandbox_metadata(const VialSandbox *sandbox);
 json_t *vial_sandbox_network(const VialSandbox *sandbox);
+const VialLimits *vial_sandbox_limits(const VialSandbox *sandbox);
 VialJournal *vial_sandbox_journal(const VialSandbox *sandbox);
 gboolean vial_sandbox_is_persistent(const VialSandbox *sandbox);
 /* Its record cannot be read; see adopt.c. */

@@ -21,7 +21,8 @@ static gboolean decode(const json_t *body, VialKeyRequest *out, GError **error)
 void vial_api_key_list(VialRequest *request)
 {
 	VialCaller caller = vial_native_caller(request);
-	const char *cursor = vial_request_query(request, "cursor"), *next = NULL;
+	const char *cursor = vial_request_query(request, "cursor");
+	g_autofree char *next = NULL;
 	gint64 limit = VIAL_UNSAID;
 	GError *error = NULL;
 	json_t *items = NULL;
