@@ -7,6 +7,7 @@
 #include "audit/spool.h"
 #include "audit/sync.h"
 #include "audit/writer.h"
+#include "util/time.h"
 
 /* Up to which record and which charges a segment of the spool goes. */
 typedef struct {
@@ -47,10 +48,11 @@ struct VialAudit {
 
 struct VialAuditEntry {
 	char id[21];
+	char began[VIAL_TIME_TEXT_SIZE];
 	json_t *header, *body;
 	gboolean is_urgent;
-	gsize reserved;
-	guint segment; /* where its note is */
+	gsize reserved; /* for its end */
+	guint segment;  /* where its note is */
 };
 
 /* A record out of a header's and a body's fields: the next of the chain, not yet written anywhere. */

@@ -52,14 +52,16 @@ static void take_note(Recovery *recovery, const char *bytes, gsize size)
 static void take_record(Recovery *recovery, const char *bytes, gsize size)
 {
 	g_autoptr(json_t) header = NULL;
-	const char *operation;
+	const char *operation, *outcome;
 	VialAuditItem item;
 
 	if (!vial_audit_item_unpack(bytes, size, &item))
 		return;
 	header = json_loadb(item.header, item.header_size, 0, NULL);
 	operation = json_string_value(json_object_get(header, "operation"));
-	if (operation)
+	outcome = json_string_value(json_object_get(header, "outcome"));
+	/* What was only told to have begun has not ended. */
+	if (operation && g_strcmp0(outcome, "begun") != 0)
 		g_hash_table_remove(recovery->notes, operation);
 	g_array_append_val(recovery->items, item);
 }
@@ -344,6 +346,8 @@ gboolean vial_audit_recover(VialAudit *audit, const GPtrArray *calls, GError **e
 		return FALSE;
 	}
 	in_database = audit->seq;
+	if (vial_spool_is_damaged(audit->spool))
+		complain(audit, g_strdup("the spool, which holds the newest records, is damaged; what can be read of it was taken"));
 	start_writer(audit, db);
 	follow(&recovery);
 	follow_charges(&recovery);

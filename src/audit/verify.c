@@ -18,6 +18,7 @@ typedef struct {
 	gint64 next;
 	gint64 through; /* the last record there was when it was asked, and its hash */
 	VialLedgerHash last;
+	gboolean knows_last;
 	gboolean is_over;
 	guint walked;   /* in this turn */
 	gint64 surplus; /* a record that is newer than any that was written */
@@ -109,7 +110,7 @@ static void judge_end(const Verification *verification, VialLedgerVerdict *verdi
 			                        .until = verification->through,
 			                        .records = verdict->records,
 			                        .signed_through = verdict->signed_through };
-	else if (verification->through > 0 && !vial_ledger_hash_equal(&verdict->last, &verification->last)) {
+	else if (verification->knows_last && verification->through > 0 && !vial_ledger_hash_equal(&verdict->last, &verification->last)) {
 		verdict->finding = VIAL_LEDGER_REWRITTEN;
 		verdict->seq = verdict->signed_through + 1;
 		verdict->until = verification->through;
@@ -158,9 +159,11 @@ static void on_ready(const GError *error, gpointer data)
 {
 	Verification *verification = data;
 
-	/* What could not be written yet cannot be there. */
-	if (error)
-		verification->through = 0;
+	/* What could not be written yet cannot be there; the rest can be looked at all the same. */
+	if (error) {
+		verification->through = verification->audit->in_database;
+		verification->knows_last = FALSE;
+	}
 	vial_worker_run_in(VIAL_LANE_QUERY, turn, turn_done, verification);
 }
 
@@ -171,6 +174,6 @@ void vial_audit_verify(VialAudit *audit, VialAuditAnswer done, gpointer data)
 	if (vial_audit_refuse_when_off(audit, done, data))
 		return;
 	verification = g_new0(Verification, 1);
-	*verification = (Verification){ .audit = audit, .next = 1, .through = audit->seq, .last = audit->last, .done = done, .data = data };
+	*verification = (Verification){ .audit = audit, .next = 1, .through = audit->seq, .last = audit->last, .knows_last = TRUE, .done = done, .data = data };
 	vial_audit_wait(audit, TRUE, on_ready, verification);
 }

@@ -132,8 +132,11 @@ static gboolean write_job(VialAuditWriter *writer, const Job *job, gint64 *recor
 	if (!vial_audit_db_add(writer->spec.db, &record, &is_new, error))
 		return FALSE;
 	*records += is_new;
-	writer->last_seq = item->seq;
-	writer->last = item->hash;
+	/* After a crash the spool gives again what the database has; a damaged one may even give less. */
+	if (item->seq > writer->last_seq) {
+		writer->last_seq = item->seq;
+		writer->last = item->hash;
+	}
 	return TRUE;
 }
 
