@@ -477,10 +477,19 @@ VialAudit *vial_audit_open(const VialConfig *config, const GPtrArray *calls, GEr
 	return NULL;
 }
 
+void vial_audit_leave(VialAudit *audit)
+{
+	if (!audit)
+		return;
+	g_clear_handle_id(&audit->checking, g_source_remove);
+	audit->is_leaving = TRUE;
+}
+
 void vial_audit_close(VialAudit *audit)
 {
 	if (!audit)
 		return;
+	vial_audit_leave(audit);
 	vial_audit_sync_free(audit->sync);
 	vial_audit_writer_free(audit->writer);
 	vial_audit_drop_waiters(audit);

@@ -38,6 +38,8 @@ struct VialAudit {
 	GHashTable *open;                  /* id -> VialAuditEntry */
 	GError *failure;                   /* why records do not get into the database */
 	char *complaint;
+	guint checking;      /* an idle source: the look through all of it, after the start */
+	gboolean is_leaving; /* whoever looks through all of it stops */
 	GHashTable *meters;
 	GQueue waiters; /* for what is to be in the database: query.c */
 	VialAuditCommitted committed;

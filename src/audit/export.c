@@ -106,12 +106,13 @@ static gboolean is_shown(const VialAuditExport *export, const VialLedgerRecord *
 
 	if (record->seq > export->shown_last)
 		return FALSE;
-	if (!filter->project && !filter->principal && !filter->agent && !filter->session && !filter->sandbox && !filter->action)
+	if (!filter->project && !filter->principal && !filter->agent && !filter->session && !filter->sandbox && !filter->action && !filter->trace_id)
 		return TRUE;
 	header = json_loadb(record->header, record->header_size, 0, NULL);
 	principal = json_object_get(header, "principal");
 	fits = header && equals(header, "project", filter->project) && equals(header, "agent", filter->agent) &&
 	       equals(header, "session", filter->session) && equals(header, "sandbox", filter->sandbox) && equals(header, "action", filter->action) &&
+	       equals(json_object_get(header, "origin"), "trace_id", filter->trace_id) &&
 	       (equals(principal, "id", filter->principal) || equals(principal, "name", filter->principal));
 	json_decref(header);
 	return fits;

@@ -4,103 +4,43 @@
 
 #include "util/error.h"
 
-#define FROM_HEADER(name, path) " " name " TEXT GENERATED ALWAYS AS (json_extract(header, '" path "')) VIRTUAL"
-
-static const char
-	*const steps[] = {
-		"CREATE TABLE meta (name TEXT PRIMARY KEY, value ANY NOT NULL) STRICT;"
-		"CREATE TABLE records (seq INTEGER PRIMARY KEY, hash BLOB NOT NULL, header TEXT NOT NULL, body TEXT," /* NULL: removed by retention */
-		FROM_HEADER("time", "$.time") "," FROM_HEADER("project",
-	                                                      "$.project") "," FROM_HEADER("action", "$.action") "," FROM_HEADER("principal", "$."
-	                                                                                                                                      "pri"
-	                                                                                                                                      "nci"
-	                                                                                                                                      "pal"
-	                                                                                                                                      ".i"
-	                                                                                                                                      "d") "," FROM_HEADER("principal_name", "$.principal.name") "," FROM_HEADER("agent", "$.agent") "," FROM_HEADER("session", "$.session") "," FROM_HEADER("sandbox", "$.sandbox") "," FROM_HEADER("trace_id", "$.origin.trace_id") ") STRICT;"
-																																													      /* An index's last column is
-	                                                                                                                                                                                                                                                                                                                                                                         always the row's number,
-	                                                                                                                                                                                                                                                                                                                                                                         so each gives its records
-	                                                                                                                                                                                                                                                                                                                                                                         newest first without
-	                                                                                                                                                                                                                                                                                                                                                                         sorting. */
-																																													      "CREATE INDEX records_time "
-																																													      "ON records (time);"
-																																													      "CREATE INDEX "
-																																													      "records_project ON "
-																																													      "records (project);"
-																																													      "CREATE INDEX "
-																																													      "records_action ON records "
-																																													      "(action, project);"
-																																													      "CREATE INDEX "
-																																													      "records_principal ON "
-																																													      "records (principal);"
-																																													      "CREATE INDEX "
-																																													      "records_principal_name ON "
-																																													      "records (principal_name);"
-																																													      "CREATE INDEX "
-																																													      "records_agent ON records "
-																																													      "(agent) WHERE agent IS "
-																																													      "NOT NULL;"
-																																													      "CREATE INDEX "
-																																													      "records_session ON "
-																																													      "records (session) WHERE "
-																																													      "session IS NOT NULL;"
-																																													      "CREATE INDEX "
-																																													      "records_sandbox ON "
-																																													      "records (sandbox) WHERE "
-																																													      "sandbox IS NOT NULL;"
-																																													      "CREATE INDEX "
-																																													      "records_trace ON records "
-																																													      "(trace_id) WHERE trace_id "
-																																													      "IS NOT NULL;"
-																																													      /* Which records still have
-	                                                                                                                                                                                                                                                                                                                                                                         a body, so that retention
-	                                                                                                                                                                                                                                                                                                                                                                         finds the oldest of them
-	                                                                                                                                                                                                                                                                                                                                                                         without looking at all.
-	                                                                                                                                                                                                                                                                                                                                                                       */
-																																													      "CREATE INDEX "
-																																													      "records_bodies ON records "
-																																													      "(seq) WHERE body IS NOT "
-																																													      "NULL;"
-																																													      /* Without the text itself,
-	                                                                                                                                                                                                                                                                                                                                                                         which is in the body. */
-																																													      "CREATE VIRTUAL TABLE "
-																																													      "words USING fts5(code, "
-																																													      "content='', "
-																																													      "tokenize='unicode61');"
-																																													      "CREATE TABLE heads (seq "
-																																													      "INTEGER PRIMARY KEY, head "
-																																													      "TEXT NOT NULL) STRICT;"
-																																													      /* Sums by day; times in
-	                                                                                                                                                                                                                                                                                                                                                                         milliseconds, processors
-	                                                                                                                                                                                                                                                                                                                                                                         in thousandths. */
-																																													      "CREATE TABLE usage (day "
-																																													      "TEXT NOT NULL, project "
-																																													      "TEXT NOT NULL, template "
-																																													      "TEXT NOT NULL, agent TEXT "
-																																													      "NOT NULL, key_id TEXT NOT "
-																																													      "NULL,"
-																																													      " sandbox_ms INTEGER NOT "
-																																													      "NULL DEFAULT 0, vcpu_ms "
-																																													      "INTEGER NOT NULL DEFAULT "
-																																													      "0, memory_mb_ms INTEGER "
-																																													      "NOT NULL DEFAULT 0,"
-																																													      " runs INTEGER NOT NULL "
-																																													      "DEFAULT 0, bytes_in "
-																																													      "INTEGER NOT NULL DEFAULT "
-																																													      "0, bytes_out INTEGER NOT "
-																																													      "NULL DEFAULT 0,"
-																																													      " PRIMARY KEY (project, "
-																																													      "day, template, agent, "
-																																													      "key_id)) STRICT, WITHOUT "
-																																													      "ROWID;"
-																																													      /* Until when a living
-	                                                                                                                                                                                                                                                                                                                                                                         sandbox is in those sums.
-	                                                                                                                                                                                                                                                                                                                                                                       */
-																																													      "CREATE TABLE meters "
-																																													      "(sandbox TEXT PRIMARY "
-																																													      "KEY, until INTEGER NOT "
-																																													      "NULL) STRICT;",
-	};
+/*
+ * A record's body is NULL once retention has removed it. An index's last column is always the row's number, so each gives its records newest first
+ * without sorting; records_bodies has those that still have a body, so that retention finds the oldest of them without looking at all. The words are
+ * without the text itself, which is in the body. `usage` is sums by day, times in milliseconds, processors in thousandths; `meters` until when a
+ * living sandbox is in them.
+ */
+static const char *const steps[] = {
+	"CREATE TABLE meta (name TEXT PRIMARY KEY, value ANY NOT NULL) STRICT;"
+	"CREATE TABLE records (seq INTEGER PRIMARY KEY, hash BLOB NOT NULL, header TEXT NOT NULL, body TEXT,"
+	" time TEXT GENERATED ALWAYS AS (json_extract(header, '$.time')) VIRTUAL,"
+	" project TEXT GENERATED ALWAYS AS (json_extract(header, '$.project')) VIRTUAL,"
+	" action TEXT GENERATED ALWAYS AS (json_extract(header, '$.action')) VIRTUAL,"
+	" principal TEXT GENERATED ALWAYS AS (json_extract(header, '$.principal.id')) VIRTUAL,"
+	" principal_name TEXT GENERATED ALWAYS AS (json_extract(header, '$.principal.name')) VIRTUAL,"
+	" agent TEXT GENERATED ALWAYS AS (json_extract(header, '$.agent')) VIRTUAL,"
+	" session TEXT GENERATED ALWAYS AS (json_extract(header, '$.session')) VIRTUAL,"
+	" sandbox TEXT GENERATED ALWAYS AS (json_extract(header, '$.sandbox')) VIRTUAL,"
+	" trace_id TEXT GENERATED ALWAYS AS (json_extract(header, '$.origin.trace_id')) VIRTUAL) STRICT;"
+	"CREATE INDEX records_time ON records (time);"
+	"CREATE INDEX records_project ON records (project);"
+	"CREATE INDEX records_action ON records (action);"
+	"CREATE INDEX records_project_action ON records (project, action);"
+	"CREATE INDEX records_principal ON records (principal);"
+	"CREATE INDEX records_principal_name ON records (principal_name);"
+	"CREATE INDEX records_agent ON records (agent) WHERE agent IS NOT NULL;"
+	"CREATE INDEX records_session ON records (session) WHERE session IS NOT NULL;"
+	"CREATE INDEX records_sandbox ON records (sandbox) WHERE sandbox IS NOT NULL;"
+	"CREATE INDEX records_trace ON records (trace_id) WHERE trace_id IS NOT NULL;"
+	"CREATE INDEX records_bodies ON records (time) WHERE body IS NOT NULL;"
+	"CREATE VIRTUAL TABLE words USING fts5(code, content='', tokenize='unicode61');"
+	"CREATE TABLE heads (seq INTEGER PRIMARY KEY, head TEXT NOT NULL) STRICT;"
+	"CREATE TABLE usage (day TEXT NOT NULL, project TEXT NOT NULL, template TEXT NOT NULL, agent TEXT NOT NULL, key_id TEXT NOT NULL,"
+	" sandbox_ms INTEGER NOT NULL DEFAULT 0, vcpu_ms INTEGER NOT NULL DEFAULT 0, memory_mb_ms INTEGER NOT NULL DEFAULT 0,"
+	" runs INTEGER NOT NULL DEFAULT 0, bytes_in INTEGER NOT NULL DEFAULT 0, bytes_out INTEGER NOT NULL DEFAULT 0,"
+	" PRIMARY KEY (project, day, template, agent, key_id)) STRICT, WITHOUT ROWID;"
+	"CREATE TABLE meters (sandbox TEXT PRIMARY KEY, until INTEGER NOT NULL) STRICT;",
+};
 
 static gboolean execute(sqlite3 *db, const char *sql, GError **error)
 {

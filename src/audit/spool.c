@@ -240,8 +240,8 @@ static gboolean read_frame(const char *at, const char *end, Frame *out)
 }
 
 /*
- * The next whole entry, at `at` or behind a damaged place; NULL: none. What an entry holds is JSON or numbers of ours, so that nobody can have put one
- * into another.
+ * The next whole entry, at `at` or behind a damaged place; NULL: none. What an entry holds is JSON or numbers of ours, so that nobody can have put
+ * one into another.
  */
 static const char *find_frame(const char *at, const char *end, Frame *out)
 {

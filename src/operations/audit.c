@@ -175,6 +175,12 @@ VialAuditStream *vial_op_audit_export(const VialCaller *caller, const VialAuditR
 	if (!vial_operation_admit(caller, VIAL_VERB_AUDIT_EXPORT, NULL, 0, NULL, error) ||
 	    !read_request(caller, VIAL_VERB_AUDIT_EXPORT, request, &question, error))
 		return NULL;
+	if (request->text || request->cursor != VIAL_UNSAID || request->limit != VIAL_UNSAID)
+		return vial_fail(error, VIAL_ERROR_INVALID, "field \"%s\" is not for exports, which are a stretch of the record without gaps",
+		                 request->text                    ? "text"
+		                 : request->cursor != VIAL_UNSAID ? "cursor"
+		                                                  : "limit"),
+		       NULL;
 	/* Its own record comes behind what it exports. */
 	entry = vial_entry_begin(
 		caller, VIAL_VERB_AUDIT_EXPORT, NULL,

@@ -54,7 +54,7 @@ static void finish(VialOperation *operation)
 		return;
 	operation->is_over = TRUE;
 	g_clear_pointer(&operation->stream, vial_stream_free);
-	vial_guest_end(operation, "cancelled", NULL, NULL, NULL);
+	vial_guest_end(operation, operation->events->left ? operation->events->left(operation) : "cancelled", NULL, NULL, NULL);
 	unref(operation);
 }
 
