@@ -224,6 +224,7 @@ static void close_parts(Daemon *daemon)
 	 * What is being swept up gives its network slot back when that is done, and a boot that was under way may still ask for one: the slots stay
 	 * until the last job is over, but closed.
 	 */
+	vial_audit_leave(app->audit);
 	vial_worker_settle();
 	vial_slots_close(app->slots);
 	vial_worker_shutdown();

@@ -214,32 +214,45 @@ static void entry_free(VialAuditEntry *entry)
 	g_free(entry);
 }
 
-static gboolean write_note(VialAudit *audit, VialAuditEntry *entry, gsize more_bytes, GError **error)
+static char *make_note(VialAudit *audit, VialAuditEntry *entry)
 {
-	char began[VIAL_TIME_TEXT_SIZE];
 	g_autoptr(json_t) note = NULL;
-	g_autofree char *text = NULL;
-	gsize cost, size;
+	char *text;
 
-	vial_time_fill(began, vial_time_now_ms());
+	vial_redact(audit->redactor, entry->header);
 	vial_redact(audit->redactor, entry->body);
-	note = json_pack("{s:s, s:s, s:O, s:O}", "id", entry->id, "began", began, "header", entry->header, "body", entry->body);
+	note = json_pack("{s:s, s:s, s:O, s:O}", "id", entry->id, "began", entry->began, "header", entry->header, "body", entry->body);
 	text = json_dumps(note, JSON_COMPACT | JSON_ENSURE_ASCII);
-	size = strlen(text);
-	cost = vial_spool_cost(size);
+	if (vial_spool_cost(strlen(text)) <= MAX_BODY_BYTES)
+		return text;
 	/* Only what is nothing but control characters becomes so long; nothing is left undone on that account. */
-	if (cost > MAX_BODY_BYTES) {
-		json_object_clear(entry->body);
-		json_object_set_new(entry->body, "omitted_bytes", json_integer((json_int_t)size));
-		return write_note(audit, entry, more_bytes, error);
-	}
-	entry->reserved = cost + (entry->is_urgent ? URGENT_END_BYTES : END_BYTES) + more_bytes;
-	if (!vial_spool_reserve(audit->spool, cost + entry->reserved, entry->is_urgent, error)) {
-		entry->reserved = 0;
+	json_object_clear(entry->body);
+	json_object_set_new(entry->body, "omitted_bytes", json_integer((json_int_t)strlen(text)));
+	free(text);
+	return make_note(audit, entry);
+}
+
+/* Beyond what is reserved for the entry's end. */
+static gboolean write_note(VialAudit *audit, VialAuditEntry *entry, const char *text, GError **error)
+{
+	gsize size = strlen(text), cost = vial_spool_cost(size);
+
+	if (!vial_spool_reserve(audit->spool, cost, entry->is_urgent, error))
 		return FALSE;
-	}
 	vial_spool_unreserve(audit->spool, cost);
 	return vial_spool_append(audit->spool, VIAL_SPOOL_NOTE, text, size, &entry->segment, error);
+}
+
+/* Its note, and room for its end: what is in the note, and what comes to it. */
+static gboolean write_first_note(VialAudit *audit, VialAuditEntry *entry, gsize more_bytes, GError **error)
+{
+	g_autofree char *text = make_note(audit, entry);
+	gsize reserved = vial_spool_cost(strlen(text)) + (entry->is_urgent ? URGENT_END_BYTES : END_BYTES) + more_bytes;
+
+	if (!vial_spool_reserve(audit->spool, reserved, entry->is_urgent, error))
+		return FALSE;
+	entry->reserved = reserved;
+	return write_note(audit, entry, text, error);
 }
 
 VialAuditEntry *vial_audit_begin(VialAudit *audit, json_t *header, json_t *body, gsize more_bytes, gboolean is_urgent, GError **error)
@@ -251,9 +264,10 @@ VialAuditEntry *vial_audit_begin(VialAudit *audit, json_t *header, json_t *body,
 	entry->body = body;
 	if (!audit->is_on)
 		return entry;
+	vial_time_fill(entry->began, vial_time_now_ms());
 	json_object_set_new(header, "operation", json_string(entry->id));
 	entry->is_urgent = is_urgent;
-	if ((!is_urgent && !vial_audit_check_room(audit, error)) || !write_note(audit, entry, more_bytes, error)) {
+	if ((!is_urgent && !vial_audit_check_room(audit, error)) || !write_first_note(audit, entry, more_bytes, error)) {
 		vial_spool_unreserve(audit->spool, entry->reserved);
 		entry_free(entry);
 		return NULL;
@@ -302,12 +316,12 @@ static gboolean move_notes(VialAudit *audit, guint before)
 	g_hash_table_iter_init(&iter, audit->open);
 	while (g_hash_table_iter_next(&iter, NULL, &value)) {
 		VialAuditEntry *entry = value;
-		gsize reserved = entry->reserved;
+		g_autofree char *text = NULL;
 
 		if (entry->segment >= before)
 			continue;
-		vial_spool_unreserve(audit->spool, reserved);
-		if (!write_note(audit, entry, reserved > END_BYTES ? reserved - END_BYTES : 0, NULL))
+		text = make_note(audit, entry);
+		if (!write_note(audit, entry, text, NULL))
 			return FALSE;
 	}
 	return TRUE;
@@ -428,11 +442,11 @@ static void on_synced(gint64 seq, gboolean has_failed, gpointer data)
 {
 	VialAudit *audit = data;
 
-	if (!has_failed) {
-		audit->synced = MAX(audit->synced, seq);
-	} else if (!audit->failure) {
+	/* Who waited for these is told that they are lost; who comes later need not wait for them. */
+	audit->synced = MAX(audit->synced, seq);
+	if (has_failed && !audit->failure) {
 		audit->failure = g_error_new_literal(VIAL_ERROR, VIAL_ERROR_UNAVAILABLE, "the disk does not take records");
-		vial_audit_writer_hurry(audit->writer); /* whose next success clears it */
+		vial_audit_writer_sign(audit->writer); /* whose next success clears it, and who has word even when there is nothing to write */
 	}
 	if (audit->committed)
 		audit->committed((guint64)seq, has_failed, audit->committed_data);
@@ -463,10 +477,19 @@ VialAudit *vial_audit_open(const VialConfig *config, const GPtrArray *calls, GEr
 	return NULL;
 }
 
+void vial_audit_leave(VialAudit *audit)
+{
+	if (!audit)
+		return;
+	g_clear_handle_id(&audit->checking, g_source_remove);
+	audit->is_leaving = TRUE;
+}
+
 void vial_audit_close(VialAudit *audit)
 {
 	if (!audit)
 		return;
+	vial_audit_leave(audit);
 	vial_audit_sync_free(audit->sync);
 	vial_audit_writer_free(audit->writer);
 	vial_audit_drop_waiters(audit);

@@ -28,7 +28,9 @@ typedef struct VialAuditEntry VialAuditEntry;
  * at start. An audit that is switched off (setting `audit`) records nothing, and everything else works.
  */
 VialAudit *vial_audit_open(const VialConfig *config, const GPtrArray *calls, GError **error);
-void vial_audit_close(VialAudit *audit); /* accepts NULL */
+/* The end is near: what looks through the whole record stops, so that nobody has to wait for it. Both accept NULL. */
+void vial_audit_leave(VialAudit *audit);
+void vial_audit_close(VialAudit *audit);
 
 gboolean vial_audit_is_on(const VialAudit *audit);
 /* Without room for records nothing more may be done: FALSE with NO_SPACE or UNAVAILABLE. */

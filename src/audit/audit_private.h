@@ -7,6 +7,7 @@
 #include "audit/spool.h"
 #include "audit/sync.h"
 #include "audit/writer.h"
+#include "util/time.h"
 
 /* Up to which record and which charges a segment of the spool goes. */
 typedef struct {
@@ -37,6 +38,8 @@ struct VialAudit {
 	GHashTable *open;                  /* id -> VialAuditEntry */
 	GError *failure;                   /* why records do not get into the database */
 	char *complaint;
+	guint checking;      /* an idle source: the look through all of it, after the start */
+	gboolean is_leaving; /* whoever looks through all of it stops */
 	GHashTable *meters;
 	GQueue waiters; /* for what is to be in the database: query.c */
 	VialAuditCommitted committed;
@@ -47,10 +50,11 @@ struct VialAudit {
 
 struct VialAuditEntry {
 	char id[21];
+	char began[VIAL_TIME_TEXT_SIZE];
 	json_t *header, *body;
 	gboolean is_urgent;
-	gsize reserved;
-	guint segment; /* where its note is */
+	gsize reserved; /* for its end */
+	guint segment;  /* where its note is */
 };
 
 /* A record out of a header's and a body's fields: the next of the chain, not yet written anywhere. */

@@ -13,11 +13,12 @@
 #include "util/id.h"
 
 #define BUSY_TIMEOUT_MS 5000
+#define MERGE_PAGES "200"
 
 struct VialAuditDb {
 	sqlite3 *handle;
 	/* the writer's */
-	sqlite3_stmt *add, *add_words, *add_usage, *add_head, *next_body, *forget_body, *forget_words;
+	sqlite3_stmt *add, *add_words, *add_usage, *add_head, *set_tip, *next_body, *forget_body, *forget_words;
 };
 
 static const char add_sql[] = "INSERT OR IGNORE INTO records (seq, hash, header, body) VALUES (?1, ?2, ?3, ?4)";
@@ -60,9 +61,11 @@ static gboolean prepare_writer(VialAuditDb *db, GError **error)
 	       prepare(db, "INSERT INTO words (rowid, code) VALUES (?1, ?2)", &db->add_words, error) &&
 	       prepare(db, "INSERT INTO words (words, rowid, code) VALUES ('delete', ?1, ?2)", &db->forget_words, error) &&
 	       prepare(db, "INSERT OR REPLACE INTO heads (seq, head) VALUES (?1, ?2)", &db->add_head, error) &&
+	       prepare(db, "INSERT INTO meta (name, value) VALUES ('tip', ?1) ON CONFLICT DO UPDATE SET value = excluded.value", &db->set_tip,
+	               error) &&
 	       prepare(db,
-	               "SELECT seq, body FROM records INDEXED BY records_bodies WHERE body IS NOT NULL AND seq > ?1 AND time < ?2"
-	               " AND project NOT IN (SELECT value FROM json_each(?3)) ORDER BY seq LIMIT ?4",
+	               "SELECT seq, body, time FROM records INDEXED BY records_bodies WHERE body IS NOT NULL AND time >= ?1 AND time < ?2"
+	               " AND project NOT IN (SELECT value FROM json_each(?3)) ORDER BY time LIMIT ?4",
 	               &db->next_body, error) &&
 	       prepare(db, "UPDATE records SET body = NULL WHERE seq = ?1", &db->forget_body, error);
 }
@@ -86,8 +89,8 @@ VialAuditDb *vial_audit_db_open(const char *path, gboolean is_reader, GError **e
 	} else {
 		sqlite3_busy_timeout(db->handle, BUSY_TIMEOUT_MS);
 		sqlite3_extended_result_codes(db->handle, 1);
-		/* FULL: what was committed may be taken out of the spool, so it has to be on the disk. */
-		if (is_reader || (execute(db, "PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL", error) &&
+		/* FULL: what was committed may be taken out of the spool, so it has to be on the disk. What retention removes is overwritten. */
+		if (is_reader || (execute(db, "PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL; PRAGMA secure_delete=ON", error) &&
 		                  vial_audit_schema_apply(db->handle, path, error) && prepare_writer(db, error)))
 			return db;
 	}
@@ -99,7 +102,8 @@ void vial_audit_db_close(VialAuditDb *db)
 {
 	if (!db)
 		return;
-	sqlite3_stmt *const statements[] = { db->add, db->add_words, db->add_usage, db->add_head, db->next_body, db->forget_body, db->forget_words };
+	sqlite3_stmt *const statements[] = { db->add,     db->add_words, db->add_usage,   db->add_head,
+		                             db->set_tip, db->next_body, db->forget_body, db->forget_words };
 	for (gsize i = 0; i < G_N_ELEMENTS(statements); i++)
 		sqlite3_finalize(statements[i]);
 	sqlite3_close(db->handle);
@@ -223,28 +227,39 @@ gboolean vial_audit_db_add_head(VialAuditDb *db, const VialLedgerHead *head, GEr
 	return run(db, db->add_head, "heads", error);
 }
 
+gboolean vial_audit_db_set_tip(VialAuditDb *db, const VialLedgerHead *tip, GError **error)
+{
+	g_autoptr(GString) text = g_string_new(NULL);
+
+	vial_ledger_head_write(tip, text);
+	sqlite3_bind_text(db->set_tip, 1, text->str, (int)text->len, SQLITE_STATIC);
+	return run(db, db->set_tip, "meta", error);
+}
+
 /* Retention */
 
 typedef struct {
 	gint64 seq;
-	char *body;
+	char *body, *time;
 } Old;
 
 static void old_clear(gpointer data)
 {
 	g_free(((Old *)data)->body);
+	g_free(((Old *)data)->time);
 }
 
-static gboolean find_old(VialAuditDb *db, const char *before, const char *held, guint limit, GArray *out, GError **error)
+static gboolean find_old(VialAuditDb *db, const char *from, const char *before, const char *held, guint limit, GArray *out, GError **error)
 {
 	int status;
 
-	sqlite3_bind_int64(db->next_body, 1, 0);
+	sqlite3_bind_text(db->next_body, 1, from, -1, SQLITE_STATIC);
 	sqlite3_bind_text(db->next_body, 2, before, -1, SQLITE_STATIC);
 	sqlite3_bind_text(db->next_body, 3, held, -1, SQLITE_STATIC);
 	sqlite3_bind_int64(db->next_body, 4, limit);
 	while ((status = sqlite3_step(db->next_body)) == SQLITE_ROW) {
-		Old old = { sqlite3_column_int64(db->next_body, 0), g_strdup((const char *)sqlite3_column_text(db->next_body, 1)) };
+		Old old = { sqlite3_column_int64(db->next_body, 0), g_strdup((const char *)sqlite3_column_text(db->next_body, 1)),
+			    g_strdup((const char *)sqlite3_column_text(db->next_body, 2)) };
 
 		g_array_append_val(out, old);
 	}
@@ -254,7 +269,7 @@ static gboolean find_old(VialAuditDb *db, const char *before, const char *held, 
 	return is_read;
 }
 
-gboolean vial_audit_db_forget_bodies(VialAuditDb *db, const char *before, const json_t *held_projects, guint limit, guint *out_forgotten,
+gboolean vial_audit_db_forget_bodies(VialAuditDb *db, char **from, const char *before, const json_t *held_projects, guint limit, guint *out_forgotten,
                                      GError **error)
 {
 	g_autoptr(GArray) olds = g_array_new(FALSE, FALSE, sizeof(Old));
@@ -262,7 +277,7 @@ gboolean vial_audit_db_forget_bodies(VialAuditDb *db, const char *before, const 
 	gboolean is_done;
 
 	g_array_set_clear_func(olds, old_clear);
-	is_done = find_old(db, before, held, limit, olds, error);
+	is_done = find_old(db, *from ? *from : "", before, held, limit, olds, error);
 	free(held);
 	for (guint i = 0; is_done && i < olds->len; i++) {
 		const Old *old = &g_array_index(olds, Old, i);
@@ -271,8 +286,31 @@ gboolean vial_audit_db_forget_bodies(VialAuditDb *db, const char *before, const 
 		sqlite3_bind_int64(db->forget_body, 1, old->seq);
 		is_done = is_done && run(db, db->forget_body, "records", error);
 	}
+	if (is_done && olds->len > 0) {
+		g_free(*from);
+		*from = g_strdup(g_array_index(olds, Old, olds->len - 1).time);
+	}
 	*out_forgotten = olds->len;
 	return is_done;
+}
+
+gboolean vial_audit_db_merge_words(VialAuditDb *db, gboolean is_first, gboolean *out_is_over, GError **error)
+{
+	gint64 before = sqlite3_total_changes(db->handle);
+
+	/* Negative: all parts, whatever their size; then on with it. Fewer than two changes: there is no more to do, says FTS5's documentation. */
+	if (!execute(db,
+	             is_first ? "INSERT INTO words (words, rank) VALUES ('merge', -" MERGE_PAGES ")"
+	                      : "INSERT INTO words (words, rank) VALUES ('merge', " MERGE_PAGES ")",
+	             error))
+		return FALSE;
+	*out_is_over = sqlite3_total_changes(db->handle) - before < 2;
+	return TRUE;
+}
+
+gboolean vial_audit_db_checkpoint(VialAuditDb *db, GError **error)
+{
+	return execute(db, "PRAGMA wal_checkpoint(TRUNCATE)", error);
 }
 
 /* Reading */
@@ -354,6 +392,35 @@ GArray *vial_audit_db_last_heads(VialAuditDb *db, guint limit, GError **error)
 	return read_heads(db, statement, error);
 }
 
+gboolean vial_audit_db_tip(VialAuditDb *db, VialLedgerHead *out, GError **error)
+{
+	sqlite3_stmt *statement = NULL;
+	g_autoptr(GArray) tips = NULL;
+
+	*out = (VialLedgerHead){ 0 };
+	if (!prepare(db, "SELECT value FROM meta WHERE name = 'tip'", &statement, error) || !(tips = read_heads(db, statement, error)))
+		return FALSE;
+	if (tips->len > 0)
+		*out = g_array_index(tips, VialLedgerHead, 0);
+	return TRUE;
+}
+
+gboolean vial_audit_db_last_complaint(VialAuditDb *db, char **out, GError **error)
+{
+	sqlite3_stmt *statement = NULL;
+	int status;
+
+	*out = NULL;
+	if (!prepare(db, "SELECT json_extract(header, '$.detail') FROM records WHERE action = '" VIAL_AUDIT_TAMPERED "' ORDER BY seq DESC LIMIT 1",
+	             &statement, error))
+		return FALSE;
+	status = sqlite3_step(statement);
+	if (status == SQLITE_ROW)
+		*out = g_strdup((const char *)sqlite3_column_text(statement, 0));
+	sqlite3_finalize(statement);
+	return status == SQLITE_ROW || status == SQLITE_DONE || vial_audit_db_fail(db, "records", error);
+}
+
 /* Searching */
 
 /*
@@ -373,7 +440,7 @@ static const char *choose_index(const VialAuditFilter *filter)
 	if (filter->agent)
 		return "INDEXED BY records_agent";
 	if (filter->action)
-		return "INDEXED BY records_action";
+		return filter->project ? "INDEXED BY records_project_action" : "INDEXED BY records_action";
 	if (filter->project && !filter->from && !filter->to)
 		return "INDEXED BY records_project";
 	return "";

@@ -36,9 +36,20 @@ void vial_audit_db_rollback(VialAuditDb *db);
 /* One that is there already is left as it is: after a crash the spool gives again what it gave. *out_is_new says which. */
 gboolean vial_audit_db_add(VialAuditDb *db, const VialLedgerRecord *record, gboolean *out_is_new, GError **error);
 gboolean vial_audit_db_add_head(VialAuditDb *db, const VialLedgerHead *head, GError **error);
-/* Removes the bodies of at most `limit` records that are older than that, oldest first, but not of these projects (an array of strings). */
-gboolean vial_audit_db_forget_bodies(VialAuditDb *db, const char *before, const json_t *held_projects, guint limit, guint *out_forgotten,
+/* The last record of the transaction, signed: what is in the database is known to be ours, up to its last record, also between heads. */
+gboolean vial_audit_db_set_tip(VialAuditDb *db, const VialLedgerHead *tip, GError **error);
+/*
+ * Removes the bodies of at most `limit` records that are older than `before`, oldest first, but not of these projects (an array of strings). *from is
+ * where it begins and where it went to (NULL: at the oldest), so that those that are held are not looked at for each batch.
+ */
+gboolean vial_audit_db_forget_bodies(VialAuditDb *db, char **from, const char *before, const json_t *held_projects, guint limit, guint *out_forgotten,
                                      GError **error);
+/*
+ * What was removed is still in the index of words, marked as such, until its parts are put together: some of that, between begin and commit.
+ * `is_first` begins it. Then the log of the database: no transaction may be open.
+ */
+gboolean vial_audit_db_merge_words(VialAuditDb *db, gboolean is_first, gboolean *out_is_over, GError **error);
+gboolean vial_audit_db_checkpoint(VialAuditDb *db, GError **error);
 
 /* Reading. A record's texts are valid until the next call. */
 typedef gboolean (*VialAuditEach)(const VialLedgerRecord *record, gpointer data); /* FALSE: enough */
@@ -49,6 +60,12 @@ gboolean vial_audit_db_walk(VialAuditDb *db, gint64 seq, guint limit, VialAuditE
 /* Heads at or behind `seq`, in their order, at most `limit`. */
 GArray *vial_audit_db_heads(VialAuditDb *db, gint64 seq, guint limit, GError **error);
 GArray *vial_audit_db_last_heads(VialAuditDb *db, guint limit, GError **error); /* newest first */
+
+gboolean vial_audit_db_tip(VialAuditDb *db, VialLedgerHead *out, GError **error); /* seq 0: there is none */
+
+/* What was found wrong one day: the record of it is of this action. The newest one's sentence; NULL: none. */
+#define VIAL_AUDIT_TAMPERED "audit.tampered"
+gboolean vial_audit_db_last_complaint(VialAuditDb *db, char **out, GError **error);
 
 /* What was used: usage.c. */
 sqlite3 *vial_audit_db_handle(VialAuditDb *db);

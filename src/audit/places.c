@@ -16,13 +16,17 @@
 #define MAX_LOCAL_BYTES (1024 * 1024 * 1024)
 #define CONNECT_TIMEOUT_MS 2000
 #define TOTAL_TIMEOUT_MS 5000
+#define FIRST_RETRY_US G_USEC_PER_SEC
+#define LAST_RETRY_US (60 * G_USEC_PER_SEC)
+/* Of the local file at the start: hundreds of heads. */
+#define LAST_BYTES (128 * 1024)
 
 typedef struct {
 	VialPlaces *places;
 	char *url;
+	GThread *thread;
 	/* under the lock */
 	char *waiting; /* the newest head that has not been delivered */
-	gboolean is_busy;
 } Remote;
 
 struct VialPlaces {
@@ -30,8 +34,9 @@ struct VialPlaces {
 	GPtrArray *files; /* char *: others */
 	gboolean has_syslog;
 	GPtrArray *remotes; /* Remote */
-	GThreadPool *pool;
 	GMutex lock;
+	GCond has_news;
+	gboolean is_stopping; /* under the lock */
 };
 
 static void remote_free(gpointer data)
@@ -94,48 +99,76 @@ static CURLcode post(const char *url, const char *text, long *out_status)
 	return code;
 }
 
-/* The newest, then a newer one that came meanwhile. One that cannot be delivered waits for the next. */
-static void deliver(gpointer data, gpointer unused)
+/* With the lock, but not while it posts. */
+static gboolean deliver(Remote *remote)
 {
-	Remote *remote = data;
-	GMutex *lock = &remote->places->lock;
-	gboolean is_delivered = TRUE;
+	g_autofree char *text = g_strdup(remote->waiting);
+	long status = 0;
+	CURLcode code;
 
-	g_mutex_lock(lock);
-	while (remote->waiting && is_delivered) {
-		g_autofree char *text = g_strdup(remote->waiting);
-		long status = 0;
-		CURLcode code;
-
-		g_mutex_unlock(lock);
-		code = post(remote->url, text, &status);
-		is_delivered = code == CURLE_OK && status >= 200 && status < 300;
-		if (!is_delivered) {
-			g_autofree char *number = g_strdup_printf("%ld", status);
-
-			vial_log_warning("audit", "a signed head could not be delivered; the next one will stand for it", "place", remote->url,
-			                 "status", number, "error", code == CURLE_OK ? NULL : curl_easy_strerror(code));
-		}
-		g_mutex_lock(lock);
-		if (is_delivered && g_strcmp0(remote->waiting, text) == 0)
+	g_mutex_unlock(&remote->places->lock);
+	code = post(remote->url, text, &status);
+	g_mutex_lock(&remote->places->lock);
+	if (code == CURLE_OK && status >= 200 && status < 300) {
+		if (g_strcmp0(remote->waiting, text) == 0)
 			g_clear_pointer(&remote->waiting, g_free);
+		return TRUE;
 	}
-	remote->is_busy = FALSE;
-	g_mutex_unlock(lock);
+	g_autofree char *number = g_strdup_printf("%ld", status);
+	vial_log_warning("audit", "a signed head could not be delivered; it, or a newer one that stands for it, is tried again", "place", remote->url,
+	                 "status", number, "error", code == CURLE_OK ? NULL : curl_easy_strerror(code));
+	return FALSE;
 }
 
-static void send_to(VialPlaces *places, Remote *remote, const char *line)
+/* At the end each is tried once more, and no longer. */
+static gpointer deliver_all(gpointer data)
 {
-	gboolean is_busy;
+	Remote *remote = data;
+	VialPlaces *places = remote->places;
+	gint64 pause_us = FIRST_RETRY_US, until_us;
 
 	g_mutex_lock(&places->lock);
-	g_free(remote->waiting);
-	remote->waiting = g_strdup(line);
-	is_busy = remote->is_busy;
-	remote->is_busy = TRUE;
+	while (!places->is_stopping || remote->waiting) {
+		gboolean is_last = places->is_stopping;
+
+		if (!remote->waiting) {
+			g_cond_wait(&places->has_news, &places->lock);
+			continue;
+		}
+		if (deliver(remote)) {
+			pause_us = FIRST_RETRY_US;
+			continue;
+		}
+		if (is_last)
+			break;
+		until_us = g_get_monotonic_time() + pause_us;
+		while (!places->is_stopping && g_cond_wait_until(&places->has_news, &places->lock, until_us))
+			;
+		pause_us = MIN(2 * pause_us, LAST_RETRY_US);
+	}
 	g_mutex_unlock(&places->lock);
-	if (!is_busy)
-		g_thread_pool_push(places->pool, remote, NULL);
+	return NULL;
+}
+
+static void send_to_all(VialPlaces *places, const char *line)
+{
+	g_mutex_lock(&places->lock);
+	for (guint i = 0; i < places->remotes->len; i++) {
+		Remote *remote = places->remotes->pdata[i];
+
+		g_free(remote->waiting);
+		remote->waiting = g_strdup(line);
+	}
+	g_cond_broadcast(&places->has_news);
+	g_mutex_unlock(&places->lock);
+}
+
+void vial_places_send_again(VialPlaces *places, const VialLedgerHead *head)
+{
+	g_autoptr(GString) line = g_string_new(NULL);
+
+	vial_ledger_head_write(head, line);
+	send_to_all(places, line->str);
 }
 
 /* Files */
@@ -157,22 +190,19 @@ void vial_places_publish(VialPlaces *places, const VialLedgerHead *head)
 	vial_ledger_head_write(head, line);
 	if (places->has_syslog)
 		syslog(LOG_AUTHPRIV | LOG_NOTICE, "vial audit head %s", line->str);
-	for (guint i = 0; i < places->remotes->len; i++)
-		send_to(places, places->remotes->pdata[i], line->str);
+	send_to_all(places, line->str);
 	g_string_append_c(line, '\n');
 	append(places->dir_fd, LOCAL_FILE, line->str);
 	for (guint i = 0; i < places->files->len; i++)
 		append(AT_FDCWD, places->files->pdata[i], line->str);
 }
 
-GArray *vial_places_read(const char *data_dir)
+static GArray *read_heads(const char *text)
 {
 	GArray *heads = g_array_new(FALSE, FALSE, sizeof(VialLedgerHead));
-	g_autofree char *path = g_build_filename(data_dir, "audit", LOCAL_FILE, NULL);
-	g_autofree char *text = vial_file_read_at(AT_FDCWD, path, MAX_LOCAL_BYTES, NULL, NULL);
 	VialLedgerHead head;
 
-	for (char *line = text, *end; line && *line; line = end + 1) {
+	for (const char *line = text, *end; line && *line; line = end + 1) {
 		end = strchrnul(line, '\n');
 		if (vial_ledger_head_read(line, (gsize)(end - line), &head))
 			g_array_append_val(heads, head);
@@ -180,6 +210,26 @@ GArray *vial_places_read(const char *data_dir)
 			break;
 	}
 	return heads;
+}
+
+GArray *vial_places_read(const char *data_dir)
+{
+	g_autofree char *path = g_build_filename(data_dir, "audit", LOCAL_FILE, NULL);
+	g_autofree char *text = vial_file_read_at(AT_FDCWD, path, MAX_LOCAL_BYTES, NULL, NULL);
+
+	return read_heads(text);
+}
+
+GArray *vial_places_read_last(const char *data_dir)
+{
+	g_autofree char *path = g_build_filename(data_dir, "audit", LOCAL_FILE, NULL), *text = g_malloc0(LAST_BYTES + 1);
+	vial_autofd int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+	off_t size = fd >= 0 ? lseek(fd, 0, SEEK_END) : -1;
+
+	/* The first line may be a piece of one, which is no head. */
+	if (size > 0 && TEMP_FAILURE_RETRY(pread(fd, text, LAST_BYTES, MAX(size - LAST_BYTES, 0))) < 0)
+		text[0] = '\0';
+	return read_heads(text);
 }
 
 VialPlaces *vial_places_new(const char *data_dir, const char *const *list, GError **error)
@@ -191,12 +241,16 @@ VialPlaces *vial_places_new(const char *data_dir, const char *const *list, GErro
 	places->files = g_ptr_array_new_with_free_func(g_free);
 	places->remotes = g_ptr_array_new_with_free_func(remote_free);
 	g_mutex_init(&places->lock);
+	g_cond_init(&places->has_news);
 	places->dir_fd = vial_dir_open(dir, 0700, error);
 	is_open = places->dir_fd >= 0;
 	for (gsize i = 0; is_open && list && list[i]; i++)
 		is_open = add_place(places, list[i], error);
-	if (is_open && places->remotes->len > 0)
-		places->pool = g_thread_pool_new(deliver, NULL, 2, FALSE, NULL);
+	for (guint i = 0; is_open && i < places->remotes->len; i++) {
+		Remote *remote = places->remotes->pdata[i];
+
+		remote->thread = g_thread_new("audit-heads", deliver_all, remote);
+	}
 	if (is_open)
 		return places;
 	vial_places_free(places);
@@ -207,11 +261,20 @@ void vial_places_free(VialPlaces *places)
 {
 	if (!places)
 		return;
-	if (places->pool)
-		g_thread_pool_free(places->pool, FALSE, TRUE);
+	g_mutex_lock(&places->lock);
+	places->is_stopping = TRUE;
+	g_cond_broadcast(&places->has_news);
+	g_mutex_unlock(&places->lock);
+	for (guint i = 0; i < places->remotes->len; i++) {
+		Remote *remote = places->remotes->pdata[i];
+
+		if (remote->thread)
+			g_thread_join(remote->thread);
+	}
 	vial_fd_clear(&places->dir_fd);
 	g_ptr_array_unref(places->files);
 	g_ptr_array_unref(places->remotes);
 	g_mutex_clear(&places->lock);
+	g_cond_clear(&places->has_news);
 	g_free(places);
 }

@@ -4,12 +4,14 @@
  * interrupted now. What was kept of calls before there was an audit becomes the beginning of the chain.
  *
  * It is also looked whether the database still is what was signed, as far as that costs nothing: the newest head's record must be there, and what is
- * newer must be in the spool. If not, viald starts all the same (an installation must not be stopped by whoever can write a byte), says so loudly,
- * and goes on behind the last number that was signed, so that the gap stays a gap.
+ * newer must be signed as the tip or in the spool. The rest is looked at once viald is at work (verify.c). If something is wrong, viald starts all
+ * the same (an installation must not be stopped by whoever can write a byte), says so loudly, goes on behind the last number that was signed, so that
+ * the gap stays a gap, and records what it found: the next viald still knows.
  */
 #include <string.h>
 
 #include "audit/audit_private.h"
+#include "audit/query.h"
 #include "util/error.h"
 #include "util/json.h"
 #include "util/log.h"
@@ -17,11 +19,11 @@
 
 typedef struct {
 	VialAudit *audit;
-	GHashTable *notes;  /* id -> json_t: without a record so far */
-	GPtrArray *order;   /* their ids as they came */
-	GArray *items;      /* VialAuditItem: records of the spool */
-	GPtrArray *charges; /* VialCharges of the spool */
-	gint64 spooled_from;
+	GHashTable *notes;               /* id -> json_t: without a record so far */
+	GPtrArray *order;                /* their ids as they came */
+	GArray *items;                   /* VialAuditItem: records of the spool */
+	GPtrArray *charges;              /* VialCharges of the spool */
+	gint64 spooled_from, spooled_to; /* records: none when the first is greater */
 } Recovery;
 
 static void complain(VialAudit *audit, char *complaint)
@@ -31,6 +33,41 @@ static void complain(VialAudit *audit, char *complaint)
 		g_free(complaint);
 	else
 		audit->complaint = complaint;
+}
+
+/* In the chain, where it cannot be taken back. Once for each thing that is found, not for every start that finds it again. */
+static void record_complaint(VialAudit *audit, const char *known)
+{
+	g_autoptr(GError) error = NULL;
+
+	if (g_strcmp0(audit->complaint, known) == 0)
+		return;
+	if (!vial_audit_add(audit,
+	                    json_pack("{s:s, s:s, s:s, s:{s:s, s:s, s:s}, s:s}", "action", VIAL_AUDIT_TAMPERED, "outcome", "done", "project",
+	                              "default", "principal", "kind", "system", "id", "system", "name", "viald", "detail", audit->complaint),
+	                    json_object(), TRUE, &error))
+		vial_log_error("audit", "what was found wrong with the record could not be recorded", "error", error->message);
+}
+
+static void on_checked(json_t *verdict, const GError *error, gpointer data)
+{
+	VialAudit *audit = data;
+	const char *finding = json_string_value(json_object_get(verdict, "finding"));
+
+	if (error)
+		vial_log_warning("audit", "the record could not be looked through", "error", error->message);
+	else if (strcmp(finding, "good") != 0 && !audit->complaint) {
+		complain(audit, g_strdup(json_string_value(json_object_get(verdict, "sentence"))));
+		record_complaint(audit, NULL);
+	}
+}
+
+/* All of it, in small turns, while viald is at work already. */
+static gboolean check_all(gpointer data)
+{
+	((VialAudit *)data)->checking = 0;
+	vial_audit_verify(data, on_checked, data);
+	return G_SOURCE_REMOVE;
 }
 
 /* The spool */
@@ -49,19 +86,43 @@ static void take_note(Recovery *recovery, const char *bytes, gsize size)
 	g_hash_table_replace(recovery->notes, g_strdup(id), note);
 }
 
+/* An operation whose end is on record was not interrupted. */
+static void drop_note(Recovery *recovery, const char *text, gsize size)
+{
+	g_autoptr(json_t) header = json_loadb(text, size, 0, NULL);
+	const char *operation = json_string_value(json_object_get(header, "operation"));
+	const char *outcome = json_string_value(json_object_get(header, "outcome"));
+
+	/* What was only told to have begun has not ended. */
+	if (operation && g_strcmp0(outcome, "begun") != 0)
+		g_hash_table_remove(recovery->notes, operation);
+}
+
 static void take_record(Recovery *recovery, const char *bytes, gsize size)
 {
-	g_autoptr(json_t) header = NULL;
-	const char *operation;
 	VialAuditItem item;
 
 	if (!vial_audit_item_unpack(bytes, size, &item))
 		return;
-	header = json_loadb(item.header, item.header_size, 0, NULL);
-	operation = json_string_value(json_object_get(header, "operation"));
-	if (operation)
-		g_hash_table_remove(recovery->notes, operation);
+	drop_note(recovery, item.header, item.header_size);
+	recovery->spooled_from = MIN(recovery->spooled_from, item.seq);
+	recovery->spooled_to = MAX(recovery->spooled_to, item.seq);
 	g_array_append_val(recovery->items, item);
+}
+
+static gboolean on_ended(const VialLedgerRecord *record, gpointer data)
+{
+	drop_note(data, record->header, record->header_size);
+	return TRUE;
+}
+
+/* What the database has, the spool has too, unless the spool was lost or damaged: a machine that died has the one flushed and the other not. */
+static gboolean drop_ended(Recovery *recovery, VialAuditDb *db, GError **error)
+{
+	VialAudit *audit = recovery->audit;
+	gint64 from = vial_spool_is_damaged(audit->spool) ? MIN(recovery->spooled_from, audit->seq) : recovery->spooled_to + 1;
+
+	return g_hash_table_size(recovery->notes) == 0 || from > audit->seq || vial_audit_db_walk(db, from, G_MAXINT32, on_ended, recovery, error);
 }
 
 static void take_charges(Recovery *recovery, const char *bytes, gsize size)
@@ -87,12 +148,10 @@ static void follow(Recovery *recovery)
 {
 	VialAudit *audit = recovery->audit;
 
-	recovery->spooled_from = G_MAXINT64;
 	for (guint i = 0; i < recovery->items->len; i++) {
 		VialAuditItem *item = &g_array_index(recovery->items, VialAuditItem, i);
 		VialLedgerHash hash;
 
-		recovery->spooled_from = MIN(recovery->spooled_from, item->seq);
 		if (item->seq > audit->seq + 1)
 			complain(audit,
 			         g_strdup_printf("records %" G_GINT64_FORMAT " to %" G_GINT64_FORMAT " are missing", audit->seq + 1, item->seq - 1));
@@ -175,16 +234,41 @@ static gboolean on_looked_up(const VialLedgerRecord *record, gpointer data)
 	return FALSE;
 }
 
-static gboolean find_newest_head(VialAudit *audit, VialAuditDb *db, VialLedgerHead *out, GError **error)
+/* A head of another chain, signed with our key: the database was replaced, or taken away. */
+static void look_for_another_chain(VialAudit *audit, const GArray *heads)
 {
-	g_autoptr(GArray) kept = vial_audit_db_last_heads(db, 1, error);
-	g_autoptr(GArray) outside = vial_places_read(audit->config->data_dir);
+	const VialLedgerKey *keys = (const VialLedgerKey *)(gpointer)audit->keys->data;
 
-	*out = (VialLedgerHead){ 0 };
-	if (!kept)
+	for (guint i = heads->len; i > 0; i--) {
+		const VialLedgerHead *head = &g_array_index(heads, VialLedgerHead, i - 1);
+
+		for (guint k = 0; strcmp(head->chain, audit->chain) != 0 && k < audit->keys->len; k++) {
+			if (!vial_ledger_head_is_signed(head, &keys[k]))
+				continue;
+			complain(audit, g_strdup_printf("the record that was signed here up to number %" G_GINT64_FORMAT
+			                                " (chain %s) is gone, and another (%s) in its place",
+			                                head->seq, head->chain, audit->chain));
+			return;
+		}
+	}
+}
+
+/* Of those that were published; and of all, with the tip, which is signed with every transaction. */
+static gboolean find_newest_head(VialAudit *audit, VialAuditDb *db, VialLedgerHead *out_published, VialLedgerHead *out, GError **error)
+{
+	g_autoptr(GArray) kept = vial_audit_db_last_heads(db, 1, error), tips = g_array_new(FALSE, FALSE, sizeof(VialLedgerHead));
+	g_autoptr(GArray) outside = vial_places_read_last(audit->config->data_dir);
+	VialLedgerHead tip;
+
+	*out_published = (VialLedgerHead){ 0 };
+	if (!kept || !vial_audit_db_tip(db, &tip, error))
 		return FALSE;
-	keep_newest(out, kept, audit);
-	keep_newest(out, outside, audit);
+	keep_newest(out_published, kept, audit);
+	keep_newest(out_published, outside, audit);
+	look_for_another_chain(audit, outside);
+	*out = *out_published;
+	g_array_append_val(tips, tip);
+	keep_newest(out, tips, audit);
 	return TRUE;
 }
 
@@ -277,6 +361,7 @@ static gboolean import_calls(VialAudit *audit, VialAuditDb *db, const GPtrArray 
 
 static gboolean read_database(VialAudit *audit, VialAuditDb *db, const GPtrArray *calls, VialLedgerHead *out_head, GError **error)
 {
+	VialLedgerHead published;
 	VialAuditState state;
 
 	if (!vial_audit_db_state(db, &state, error))
@@ -290,9 +375,12 @@ static gboolean read_database(VialAudit *audit, VialAuditDb *db, const GPtrArray
 	if (audit->seq == 0 && calls && calls->len > 0 && !import_calls(audit, db, calls, error))
 		return FALSE;
 	audit->in_database = audit->seq;
-	if (!find_newest_head(audit, db, out_head, error) || !check_head(audit, db, out_head, error))
+	if (!find_newest_head(audit, db, &published, out_head, error) || !check_head(audit, db, out_head, error))
 		return FALSE;
-	audit->signed_through = MIN(out_head->seq, audit->seq);
+	audit->signed_through = MIN(published.seq, audit->seq);
+	/* Those who were not there when it was sent. */
+	if (published.seq > 0)
+		vial_places_send_again(audit->places, &published);
 	audit->meters = vial_usage_meters(db, &audit->charge, error);
 	audit->charge_in_database = audit->charge;
 	return audit->meters != NULL;
@@ -328,8 +416,8 @@ static void finish(Recovery *recovery)
 
 gboolean vial_audit_recover(VialAudit *audit, const GPtrArray *calls, GError **error)
 {
-	g_autofree char *dir = g_build_filename(audit->config->data_dir, "audit", NULL);
-	Recovery recovery = { .audit = audit };
+	g_autofree char *dir = g_build_filename(audit->config->data_dir, "audit", NULL), *known = NULL;
+	Recovery recovery = { .audit = audit, .spooled_from = G_MAXINT64 };
 	VialAuditDb *db = vial_audit_db_open(audit->database, FALSE, error);
 	gint64 in_database;
 	VialLedgerHead head;
@@ -338,12 +426,15 @@ gboolean vial_audit_recover(VialAudit *audit, const GPtrArray *calls, GError **e
 	recovery.order = g_ptr_array_new_with_free_func(g_free);
 	recovery.items = g_array_new(FALSE, FALSE, sizeof(VialAuditItem));
 	recovery.charges = g_ptr_array_new();
-	if (!db || !read_database(audit, db, calls, &head, error) || !(audit->spool = vial_spool_open(dir, on_entry, &recovery, error))) {
+	if (!db || !read_database(audit, db, calls, &head, error) || !vial_audit_db_last_complaint(db, &known, error) ||
+	    !(audit->spool = vial_spool_open(dir, on_entry, &recovery, error)) || !drop_ended(&recovery, db, error)) {
 		vial_audit_db_close(db);
 		finish(&recovery);
 		return FALSE;
 	}
 	in_database = audit->seq;
+	if (vial_spool_is_damaged(audit->spool))
+		complain(audit, g_strdup("the spool, which holds the newest records, is damaged; what can be read of it was taken"));
 	start_writer(audit, db);
 	follow(&recovery);
 	follow_charges(&recovery);
@@ -356,8 +447,13 @@ gboolean vial_audit_recover(VialAudit *audit, const GPtrArray *calls, GError **e
 		if (note)
 			record_interrupted(audit, note);
 	}
+	if (audit->complaint)
+		record_complaint(audit, known);
+	else if (known)
+		complain(audit, g_steal_pointer(&known));       /* it has not become true again by a start */
 	if (recovery.items->len > 0 || recovery.order->len > 0) /* so that the spool can go */
 		vial_audit_writer_sign(audit->writer);
 	finish(&recovery);
+	audit->checking = g_idle_add(check_all, audit);
 	return TRUE;
 }

@@ -5,10 +5,10 @@
 #include "util/error.h"
 
 /*
- * What is searched is generated from the header, which is hashed. An index's last column is always the row's number, so each gives its records newest
- * first without sorting; `records_bodies` is where retention finds the oldest that still have one. A body is NULL once it was removed. `words` is
- * without the text itself, which is in the body. `usage` has sums by day, times in milliseconds, processors in thousandths; `meters` until when a
- * living sandbox is in those sums.
+ * A record's body is NULL once retention has removed it. An index's last column is always the row's number, so each gives its records newest first
+ * without sorting; records_bodies has those that still have a body, so that retention finds the oldest of them without looking at all. The words are
+ * without the text itself, which is in the body. `usage` is sums by day, times in milliseconds, processors in thousandths; `meters` until when a
+ * living sandbox is in them.
  */
 static const char *const steps[] = {
 	"CREATE TABLE meta (name TEXT PRIMARY KEY, value ANY NOT NULL) STRICT;"
@@ -24,14 +24,15 @@ static const char *const steps[] = {
 	" trace_id TEXT GENERATED ALWAYS AS (json_extract(header, '$.origin.trace_id')) VIRTUAL) STRICT;"
 	"CREATE INDEX records_time ON records (time);"
 	"CREATE INDEX records_project ON records (project);"
-	"CREATE INDEX records_action ON records (action, project);"
+	"CREATE INDEX records_action ON records (action);"
+	"CREATE INDEX records_project_action ON records (project, action);"
 	"CREATE INDEX records_principal ON records (principal);"
 	"CREATE INDEX records_principal_name ON records (principal_name);"
 	"CREATE INDEX records_agent ON records (agent) WHERE agent IS NOT NULL;"
 	"CREATE INDEX records_session ON records (session) WHERE session IS NOT NULL;"
 	"CREATE INDEX records_sandbox ON records (sandbox) WHERE sandbox IS NOT NULL;"
 	"CREATE INDEX records_trace ON records (trace_id) WHERE trace_id IS NOT NULL;"
-	"CREATE INDEX records_bodies ON records (seq) WHERE body IS NOT NULL;"
+	"CREATE INDEX records_bodies ON records (time) WHERE body IS NOT NULL;"
 	"CREATE VIRTUAL TABLE words USING fts5(code, content='', tokenize='unicode61');"
 	"CREATE TABLE heads (seq INTEGER PRIMARY KEY, head TEXT NOT NULL) STRICT;"
 	"CREATE TABLE usage (day TEXT NOT NULL, project TEXT NOT NULL, template TEXT NOT NULL, agent TEXT NOT NULL, key_id TEXT NOT NULL,"

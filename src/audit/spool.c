@@ -38,6 +38,7 @@ struct VialSpool {
 	guint current;    /* its index */
 	off_t offset;     /* where the next entry goes in it */
 	gsize reserved;
+	gboolean is_damaged;
 };
 
 static Segment *segment_at(const VialSpool *spool, guint i)
@@ -171,14 +172,19 @@ guint vial_spool_current(const VialSpool *spool)
 	return segment_at(spool, spool->current)->number;
 }
 
+static void drop_segment(VialSpool *spool, guint i)
+{
+	g_autofree char *name = file_name(segment_at(spool, i)->number);
+
+	unlinkat(spool->dir_fd, name, 0);
+	close(segment_at(spool, i)->fd);
+	g_array_remove_index(spool->segments, i);
+}
+
 void vial_spool_release(VialSpool *spool, guint before)
 {
 	while (spool->current > 0 && segment_at(spool, 0)->number < before) {
-		g_autofree char *name = file_name(segment_at(spool, 0)->number);
-
-		unlinkat(spool->dir_fd, name, 0);
-		close(segment_at(spool, 0)->fd);
-		g_array_remove_index(spool->segments, 0);
+		drop_segment(spool, 0);
 		spool->current--;
 	}
 }
@@ -219,12 +225,41 @@ static gboolean find_segments(VialSpool *spool, const char *path, GError **error
 	return TRUE;
 }
 
-/* Where the last whole entry of the segment ends. */
-static gboolean read_segment(const Segment *segment, VialSpoolEach each, gpointer data, off_t *out_end, GError **error)
+/* A whole entry at the front of [at, end)? */
+static gboolean read_frame(const char *at, const char *end, Frame *out)
+{
+	guint8 check[CHECK_BYTES];
+
+	if ((gsize)(end - at) < sizeof(*out))
+		return FALSE;
+	memcpy(out, at, sizeof(*out));
+	if (out->magic != MAGIC || out->size > (gsize)(end - at) - sizeof(*out))
+		return FALSE;
+	make_check(out->kind, out->size, at + sizeof(*out), check);
+	return memcmp(check, out->check, sizeof(check)) == 0;
+}
+
+/*
+ * The next whole entry, at `at` or behind a damaged place; NULL: none. What an entry holds is JSON or numbers of ours, so that nobody can have put
+ * one into another.
+ */
+static const char *find_frame(const char *at, const char *end, Frame *out)
+{
+	const guint32 magic = MAGIC;
+
+	for (; at && !read_frame(at, end, out); at = memmem(at + 1, (gsize)(end - at) - 1, &magic, sizeof(magic)))
+		if (at == end)
+			return NULL;
+	return at;
+}
+
+/* Where the last whole entry of the segment ends. One that viald died in the midst of writing is the last; one that is not was damaged later. */
+static gboolean read_segment(VialSpool *spool, const Segment *segment, VialSpoolEach each, gpointer data, off_t *out_end, GError **error)
 {
 	g_autofree char *bytes = g_malloc(SEGMENT_BYTES);
-	gsize have = 0, at = 0;
-	guint8 check[CHECK_BYTES];
+	gsize have = 0;
+	const char *at = bytes, *found;
+	Frame frame;
 
 	while (have < SEGMENT_BYTES) {
 		ssize_t n = TEMP_FAILURE_RETRY(pread(segment->fd, bytes + have, SEGMENT_BYTES - have, (off_t)have));
@@ -235,19 +270,13 @@ static gboolean read_segment(const Segment *segment, VialSpoolEach each, gpointe
 			break;
 		have += (gsize)n;
 	}
-	while (have - at >= sizeof(Frame)) {
-		Frame frame;
-
-		memcpy(&frame, bytes + at, sizeof(frame));
-		if (frame.magic != MAGIC || frame.size > have - at - sizeof(frame))
-			break;
-		make_check(frame.kind, frame.size, bytes + at + sizeof(frame), check);
-		if (memcmp(check, frame.check, sizeof(check)) != 0)
-			break;
-		each((VialSpoolKind)frame.kind, bytes + at + sizeof(frame), frame.size, data);
-		at += sizeof(frame) + frame.size;
+	while ((found = find_frame(at, bytes + have, &frame))) {
+		spool->is_damaged |= found != at;
+		at = found + sizeof(frame);
+		each((VialSpoolKind)frame.kind, at, frame.size, data);
+		at += frame.size;
 	}
-	*out_end = (off_t)at;
+	*out_end = (off_t)(at - bytes);
 	return TRUE;
 }
 
@@ -255,9 +284,9 @@ static gboolean read_segment(const Segment *segment, VialSpoolEach each, gpointe
 static gboolean read_all(VialSpool *spool, VialSpoolEach each, gpointer data, GError **error)
 {
 	for (guint i = 0; i < spool->segments->len; i++) {
-		off_t end;
+		off_t end = 0;
 
-		if (!read_segment(segment_at(spool, i), each, data, &end, error))
+		if (!read_segment(spool, segment_at(spool, i), each, data, &end, error))
 			return FALSE;
 		if (end > 0 || i == 0) {
 			spool->current = i;
@@ -267,6 +296,21 @@ static gboolean read_all(VialSpool *spool, VialSpoolEach each, gpointer data, GE
 	return TRUE;
 }
 
+/* The last viald may have died between making a segment and allocating its room, and a file may have been cut: only what is allocated is room. */
+static void secure_room(VialSpool *spool)
+{
+	for (guint i = spool->segments->len; i > spool->current + 1; i--)
+		if (!allocate(segment_at(spool, i - 1)->fd, NULL))
+			drop_segment(spool, i - 1);
+	if (!allocate(segment_at(spool, spool->current)->fd, NULL))
+		spool->offset = SEGMENT_BYTES;
+}
+
+gboolean vial_spool_is_damaged(const VialSpool *spool)
+{
+	return spool->is_damaged;
+}
+
 VialSpool *vial_spool_open(const char *dir, VialSpoolEach each, gpointer data, GError **error)
 {
 	VialSpool *spool = g_new0(VialSpool, 1);
@@ -274,8 +318,10 @@ VialSpool *vial_spool_open(const char *dir, VialSpoolEach each, gpointer data, G
 	spool->segments = g_array_new(FALSE, FALSE, sizeof(Segment));
 	spool->dir_fd = vial_dir_open(dir, 0700, error);
 	if (spool->dir_fd >= 0 && find_segments(spool, dir, error) && read_all(spool, each, data, error) &&
-	    (spool->segments->len > 0 || add_segment(spool, error)))
+	    (spool->segments->len > 0 || add_segment(spool, error))) {
+		secure_room(spool);
 		return spool;
+	}
 	vial_spool_free(spool);
 	return NULL;
 }

@@ -25,6 +25,8 @@ typedef struct VialSpool VialSpool;
 typedef void (*VialSpoolEach)(VialSpoolKind kind, const char *bytes, gsize size, gpointer data);
 VialSpool *vial_spool_open(const char *dir, VialSpoolEach each, gpointer data, GError **error);
 void vial_spool_free(VialSpool *spool); /* accepts NULL */
+/* Something in the middle of what was there could not be read: not what a crash does. What is behind it was given all the same. */
+gboolean vial_spool_is_damaged(const VialSpool *spool);
 
 /* Of what there is, this much is kept for what is urgent: where there is no room, things must still be deleted and stopped, on record. */
 #define VIAL_SPOOL_URGENT_BYTES (1024 * 1024)

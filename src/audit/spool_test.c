@@ -110,7 +110,8 @@ static void test_a_torn_entry_is_passed_over(Fixture *f, gconstpointer unused)
 	}
 }
 
-static void test_a_changed_byte_ends_it(Fixture *f, gconstpointer unused)
+/* Not what a crash does: the rest is read all the same, and it is told. */
+static void test_a_changed_byte_costs_one_entry_and_is_told(Fixture *f, gconstpointer unused)
 {
 	g_autofree char *path = only_file(f);
 
@@ -126,12 +127,61 @@ static void test_a_changed_byte_ends_it(Fixture *f, gconstpointer unused)
 		other = (char)(byte ^ 0x20);
 		g_assert_cmpint(pwrite(fd, &other, 1, place), ==, 1);
 		reopen(f);
-		g_assert_cmpuint(f->seen->len, ==, 1);
+		g_assert_cmpuint(f->seen->len, ==, 2);
+		g_assert_cmpstr(f->seen->pdata[0], ==, "2:first");
+		g_assert_cmpstr(f->seen->pdata[1], ==, "2:third");
+		g_assert_true(vial_spool_is_damaged(f->spool));
 		g_assert_cmpint(pwrite(fd, &byte, 1, place), ==, 1);
 		close(fd);
 	}
 	reopen(f);
 	g_assert_cmpuint(f->seen->len, ==, 3);
+	g_assert_false(vial_spool_is_damaged(f->spool));
+}
+
+/* What is there of it is read, and there is room for all that may come again. */
+static void test_a_file_cut_at_any_byte_is_gone_on_with(Fixture *f, gconstpointer unused)
+{
+	g_autofree char *path = only_file(f);
+	gsize first = vial_spool_cost(strlen("first")), both = first + vial_spool_cost(strlen("second"));
+	struct stat before, after;
+
+	g_assert_cmpint(stat(path, &before), ==, 0);
+	for (gsize size = 0; size <= both; size++) {
+		append(f, "first");
+		append(f, "second");
+		g_assert_cmpint(truncate(path, (off_t)size), ==, 0);
+		reopen(f);
+		g_assert_cmpuint(f->seen->len, ==, size == both ? 2 : size >= first ? 1 : 0);
+		g_assert_false(vial_spool_is_damaged(f->spool));
+		append(f, "next");
+		reopen(f);
+		g_assert_cmpstr(f->seen->pdata[f->seen->len - 1], ==, "2:next");
+		g_assert_cmpint(stat(path, &after), ==, 0);
+		g_assert_cmpint(after.st_size, ==, before.st_size);
+		g_assert_cmpint(after.st_blocks, >=, before.st_blocks);
+		g_assert_cmpint(truncate(path, 0), ==, 0);
+		reopen(f);
+	}
+}
+
+/* A segment that the last viald made and died before it had allocated it: it is no room until it is. */
+static void test_a_segment_without_room_is_none(Fixture *f, gconstpointer unused)
+{
+	g_autofree char *next = g_build_filename(f->dir, "0000000002.spool", NULL), *faults = g_build_filename(f->dir, "faults", NULL);
+	struct stat info;
+
+	append(f, "first");
+	g_assert_true(g_file_set_contents(next, "", 0, NULL));
+	g_assert_true(g_file_set_contents(faults, "audit.allocate\n", -1, NULL));
+	g_setenv("VIAL_FAULTS", faults, TRUE);
+	reopen(f);
+	g_assert_false(vial_spool_reserve(f->spool, 1024, FALSE, NULL));
+	g_unsetenv("VIAL_FAULTS");
+	g_assert_cmpint(stat(next, &info), !=, 0);
+	append(f, "second");
+	reopen(f);
+	g_assert_cmpuint(f->seen->len, ==, 2);
 }
 
 static void test_goes_on_in_segments_and_lets_the_oldest_go(Fixture *f, gconstpointer unused)
@@ -198,7 +248,9 @@ int main(int argc, char **argv)
 #define ADD(path, function) g_test_add(path, Fixture, NULL, set_up, function, tear_down)
 	ADD("/spool/remembers-in-order", test_remembers_in_order);
 	ADD("/spool/a-torn-entry-is-passed-over", test_a_torn_entry_is_passed_over);
-	ADD("/spool/a-changed-byte-ends-it", test_a_changed_byte_ends_it);
+	ADD("/spool/a-changed-byte-costs-one-entry-and-is-told", test_a_changed_byte_costs_one_entry_and_is_told);
+	ADD("/spool/a-file-cut-at-any-byte-is-gone-on-with", test_a_file_cut_at_any_byte_is_gone_on_with);
+	ADD("/spool/a-segment-without-room-is-none", test_a_segment_without_room_is_none);
 	ADD("/spool/goes-on-in-segments-and-lets-the-oldest-go", test_goes_on_in_segments_and_lets_the_oldest_go);
 	ADD("/spool/what-was-reserved-can-be-written", test_what_was_reserved_can_be_written);
 	ADD("/spool/is-private", test_is_private);

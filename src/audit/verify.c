@@ -3,13 +3,16 @@
  * The whole chain, from its first record: in turns, so that others who ask have theirs in between. It is held against the heads of the database,
  * those of the file beside it, and against what viald itself remembers of its last record.
  */
+#include <string.h>
+
 #include "audit/query_private.h"
 #include "ledger/check.h"
 #include "util/error.h"
 #include "util/json.h"
 #include "util/worker.h"
 
-#define RECORDS_PER_TURN 20000
+/* Some ten milliseconds: so long others who ask wait. */
+#define RECORDS_PER_TURN 2000
 #define ALL_HEADS G_MAXINT32
 
 typedef struct {
@@ -18,6 +21,7 @@ typedef struct {
 	gint64 next;
 	gint64 through; /* the last record there was when it was asked, and its hash */
 	VialLedgerHash last;
+	gboolean knows_last;
 	gboolean is_over;
 	guint walked;   /* in this turn */
 	gint64 surplus; /* a record that is newer than any that was written */
@@ -55,7 +59,9 @@ static gboolean give_heads(Verification *verification, VialAuditDb *db)
 		VialLedgerHead *head = &g_array_index(outside, VialLedgerHead, i);
 		const VialLedgerHead *same = g_hash_table_lookup(seen, &head->seq);
 
-		if (head->seq <= verification->through && (!same || !vial_ledger_hash_equal(&same->hash, &head->hash)))
+		/* Of another chain: the database was replaced, which the start has seen (recover.c). */
+		if (strcmp(head->chain, verification->audit->chain) == 0 && head->seq <= verification->through &&
+		    (!same || !vial_ledger_hash_equal(&same->hash, &head->hash)))
 			is_good = vial_ledger_check_head(verification->check, head);
 	}
 	return is_good;
@@ -109,7 +115,7 @@ static void judge_end(const Verification *verification, VialLedgerVerdict *verdi
 			                        .until = verification->through,
 			                        .records = verdict->records,
 			                        .signed_through = verdict->signed_through };
-	else if (verification->through > 0 && !vial_ledger_hash_equal(&verdict->last, &verification->last)) {
+	else if (verification->knows_last && verification->through > 0 && !vial_ledger_hash_equal(&verdict->last, &verification->last)) {
 		verdict->finding = VIAL_LEDGER_REWRITTEN;
 		verdict->seq = verdict->signed_through + 1;
 		verdict->until = verification->through;
@@ -141,7 +147,9 @@ static void turn_done(gpointer data)
 	g_autoptr(json_t) document = NULL;
 	VialLedgerVerdict verdict;
 
-	if (!verification->is_over)
+	if (!verification->is_over && verification->audit->is_leaving)
+		vial_fail(&verification->error, VIAL_ERROR_UNAVAILABLE, "this Vial is shutting down");
+	else if (!verification->is_over)
 		return vial_worker_run_in(VIAL_LANE_QUERY, turn, turn_done, verification);
 	if (!verification->error) {
 		verdict = *vial_ledger_check_verdict(verification->check);
@@ -158,9 +166,11 @@ static void on_ready(const GError *error, gpointer data)
 {
 	Verification *verification = data;
 
-	/* What could not be written yet cannot be there. */
-	if (error)
-		verification->through = 0;
+	/* What could not be written yet cannot be there; the rest can be looked at all the same. */
+	if (error) {
+		verification->through = verification->audit->in_database;
+		verification->knows_last = FALSE;
+	}
 	vial_worker_run_in(VIAL_LANE_QUERY, turn, turn_done, verification);
 }
 
@@ -171,6 +181,8 @@ void vial_audit_verify(VialAudit *audit, VialAuditAnswer done, gpointer data)
 	if (vial_audit_refuse_when_off(audit, done, data))
 		return;
 	verification = g_new0(Verification, 1);
-	*verification = (Verification){ .audit = audit, .next = 1, .through = audit->seq, .last = audit->last, .done = done, .data = data };
+	*verification = (Verification){
+		.audit = audit, .next = 1, .through = audit->seq, .last = audit->last, .knows_last = TRUE, .done = done, .data = data
+	};
 	vial_audit_wait(audit, TRUE, on_ready, verification);
 }

@@ -13,6 +13,9 @@ static void add_text(GString *words, const json_t *value)
 	const json_t *item;
 	gsize i;
 
+	/* What was typed or piped in. */
+	if (json_is_object(value))
+		value = json_object_get(value, "text");
 	if (json_is_string(value)) {
 		if (words->len > 0)
 			g_string_append_c(words, '\n');

@@ -42,8 +42,10 @@ struct VialAuditWriter {
 	gint64 last_seq, last_charge;
 	VialLedgerHash last;
 	gint64 signed_seq, unsigned_records, unsigned_since_us;
-	gint64 retention_us; /* when it is next looked at */
+	gint64 retention_us;   /* when it is next looked at */
+	char *forgotten_until; /* in this sweep */
 	guint forgotten;
+	enum { MERGE_NOT, MERGE_FIRST, MERGE_REST } merging;
 	gboolean has_failed;
 };
 
@@ -74,6 +76,7 @@ static void clear(gpointer data)
 	g_mutex_clear(&writer->lock);
 	g_cond_clear(&writer->has_work);
 	g_free(writer->chain);
+	g_free(writer->forgotten_until);
 }
 
 static void tell(gpointer data)
@@ -105,11 +108,13 @@ static gboolean is_head_due(const VialAuditWriter *writer, gint64 now_us)
 	                                        now_us - writer->unsigned_since_us >= writer->spec.head_seconds * G_USEC_PER_SEC);
 }
 
-static gboolean sign_head(VialAuditWriter *writer, VialLedgerHead *out, GError **error)
+/* What the transaction ends with: signed in any case, so that nobody can add to the database or take from its end while we are away. */
+static gboolean sign_tip(VialAuditWriter *writer, gboolean is_head, VialLedgerHead *out, GError **error)
 {
 	*out = (VialLedgerHead){ .seq = writer->last_seq, .hash = writer->last, .time_ms = vial_time_now_ms() };
 	g_strlcpy(out->chain, writer->chain, sizeof(out->chain));
-	return vial_ledger_sign(writer->spec.signer, out, error) && vial_audit_db_add_head(writer->spec.db, out, error);
+	return vial_ledger_sign(writer->spec.signer, out, error) && vial_audit_db_set_tip(writer->spec.db, out, error) &&
+	       (!is_head || vial_audit_db_add_head(writer->spec.db, out, error));
 }
 
 /* Batches */
@@ -132,8 +137,11 @@ static gboolean write_job(VialAuditWriter *writer, const Job *job, gint64 *recor
 	if (!vial_audit_db_add(writer->spec.db, &record, &is_new, error))
 		return FALSE;
 	*records += is_new;
-	writer->last_seq = item->seq;
-	writer->last = item->hash;
+	/* After a crash the spool gives again what the database has; a damaged one may even give less. */
+	if (item->seq > writer->last_seq) {
+		writer->last_seq = item->seq;
+		writer->last = item->hash;
+	}
 	return TRUE;
 }
 
@@ -151,8 +159,9 @@ static gboolean write_batch(VialAuditWriter *writer, GPtrArray *batch, gboolean 
 	if (records > 0 && writer->unsigned_records == 0)
 		writer->unsigned_since_us = now_us;
 	writer->unsigned_records += records;
-	if (is_done && (is_head_due(writer, now_us) || (must_sign && writer->unsigned_records > 0)))
-		is_done = is_signed = sign_head(writer, &head, error);
+	is_signed = is_head_due(writer, now_us) || (must_sign && writer->unsigned_records > 0);
+	if (is_done && (records > 0 || is_signed))
+		is_done = sign_tip(writer, is_signed, &head, error);
 	if (is_done && vial_audit_db_commit(writer->spec.db, error)) {
 		if (is_signed) {
 			writer->unsigned_records = 0;
@@ -179,7 +188,7 @@ static gboolean forget_some(VialAuditWriter *writer, json_t *held, GError **erro
 
 	vial_time_fill(before, vial_time_now_ms() - writer->spec.retention_days * DAY_MS);
 	if (!vial_audit_db_begin(writer->spec.db, error) ||
-	    !vial_audit_db_forget_bodies(writer->spec.db, before, held, RETENTION_BATCH, &count, error) ||
+	    !vial_audit_db_forget_bodies(writer->spec.db, &writer->forgotten_until, before, held, RETENTION_BATCH, &count, error) ||
 	    !vial_audit_db_commit(writer->spec.db, error)) {
 		vial_audit_db_rollback(writer->spec.db);
 		writer->retention_us = now_us + RETENTION_INTERVAL_US;
@@ -187,13 +196,37 @@ static gboolean forget_some(VialAuditWriter *writer, json_t *held, GError **erro
 	}
 	writer->forgotten += count;
 	writer->retention_us = now_us + (count == RETENTION_BATCH ? RETENTION_PAUSE_US : RETENTION_INTERVAL_US);
-	if (count < RETENTION_BATCH && writer->forgotten > 0) {
+	if (count == RETENTION_BATCH)
+		return TRUE;
+	g_clear_pointer(&writer->forgotten_until, g_free);
+	if (writer->forgotten > 0) {
 		g_autofree char *text = g_strdup_printf("%u", writer->forgotten);
 
 		vial_log_info("audit", "bodies of records older than audit_retention_days were removed; their hashes stay", "count", text);
 		writer->forgotten = 0;
+		writer->merging = MERGE_FIRST;
+		writer->retention_us = now_us + RETENTION_PAUSE_US;
 	}
 	return TRUE;
+}
+
+/* The words of what was forgotten go, too. */
+static gboolean merge_some(VialAuditWriter *writer, GError **error)
+{
+	gboolean is_over = FALSE, is_done = vial_audit_db_begin(writer->spec.db, error) &&
+	                                    vial_audit_db_merge_words(writer->spec.db, writer->merging == MERGE_FIRST, &is_over, error) &&
+	                                    vial_audit_db_commit(writer->spec.db, error);
+
+	if (!is_done)
+		vial_audit_db_rollback(writer->spec.db);
+	writer->merging = is_done && !is_over ? MERGE_REST : MERGE_NOT;
+	writer->retention_us = g_get_monotonic_time() + (writer->merging ? RETENTION_PAUSE_US : RETENTION_INTERVAL_US);
+	return is_done && (!is_over || vial_audit_db_checkpoint(writer->spec.db, error));
+}
+
+static gboolean forget(VialAuditWriter *writer, json_t *held, GError **error)
+{
+	return writer->merging ? merge_some(writer, error) : forget_some(writer, held, error);
 }
 
 /* The thread */
@@ -289,7 +322,7 @@ static gpointer write_records(gpointer data)
 		             write_batch(writer, batch, must_sign, &error);
 		if (batch->len > 0 || must_sign || !is_written)
 			report(writer, error ? g_error_copy(error) : NULL);
-		if (is_written && !is_stopping && g_get_monotonic_time() >= writer->retention_us && !forget_some(writer, held, &error))
+		if (is_written && !is_stopping && g_get_monotonic_time() >= writer->retention_us && !forget(writer, held, &error))
 			vial_log_warning("audit", "old bodies could not be removed", "error", error->message);
 		g_mutex_lock(&writer->lock);
 		if (!is_written)

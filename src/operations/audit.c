@@ -168,6 +168,7 @@ static gboolean on_start(gpointer data)
 VialAuditStream *vial_op_audit_export(const VialCaller *caller, const VialAuditRequest *request, const VialAuditSink *sink, gpointer data,
                                       GError **error)
 {
+	const char *wrong = request->text ? "text" : request->cursor != VIAL_UNSAID ? "cursor" : request->limit != VIAL_UNSAID ? "limit" : NULL;
 	VialAuditStream *stream;
 	Question question;
 	VialEntry *entry;
@@ -175,9 +176,8 @@ VialAuditStream *vial_op_audit_export(const VialCaller *caller, const VialAuditR
 	if (!vial_operation_admit(caller, VIAL_VERB_AUDIT_EXPORT, NULL, 0, NULL, error) ||
 	    !read_request(caller, VIAL_VERB_AUDIT_EXPORT, request, &question, error))
 		return NULL;
-	if (request->text) {
-		vial_fail(error, VIAL_ERROR_INVALID,
-		          "an export cannot be narrowed by words: leave out \"text\", or look for them with GET /v1/audit");
+	if (wrong) {
+		vial_fail(error, VIAL_ERROR_INVALID, "field \"%s\" is not for exports, which are a stretch of the record without gaps", wrong);
 		return NULL;
 	}
 	/* Its own record comes behind what it exports. */

@@ -54,7 +54,7 @@ static void finish(VialOperation *operation)
 		return;
 	operation->is_over = TRUE;
 	g_clear_pointer(&operation->stream, vial_stream_free);
-	vial_guest_end(operation, "cancelled", NULL, NULL, NULL);
+	vial_guest_end(operation, operation->events->left ? operation->events->left(operation) : "cancelled", NULL, NULL, NULL);
 	unref(operation);
 }
 
@@ -284,7 +284,8 @@ static void tell_facts(VialOperation *operation, VialEntry *entry, const json_t 
 	json_t *body = vial_entry_body(entry), *input = vial_tape_json(&operation->input), *output = vial_tape_json(&operation->output), *value;
 	const char *name;
 
-	vial_entry_count(entry, operation->input.bytes, operation->output.bytes + operation->event_bytes);
+	/* Where what comes out is a file, its bytes are what counts, not what is said about it. */
+	vial_entry_count(entry, operation->input.bytes, operation->output.bytes + (operation->output.sum ? 0 : operation->event_bytes));
 	json_object_foreach ((json_t *)facts, name, value)
 		vial_entry_set(entry, name, json_incref(value));
 	/* Neither does anything where there is no body. */

@@ -26,6 +26,8 @@ typedef struct {
 	gboolean (*event)(VialOperation *operation, json_t *event);
 	void (*eof)(VialOperation *operation, unsigned channel);
 	void (*writable)(VialOperation *operation);
+	/* Whoever asked has left: what the record calls that; "cancelled" where there is no function. */
+	const char *(*left)(VialOperation *operation);
 	/* The end. `result` or `error`; the operation is freed when it returns. Calls vial_guest_end() before it tells anybody. */
 	void (*closed)(VialOperation *operation, json_t *result, const GError *error);
 } VialGuestEvents;

@@ -81,11 +81,19 @@ static void on_closed(VialOperation *operation, json_t *result, const GError *er
 	tunnel->sink->end(error, tunnel->data);
 }
 
+/* A connection that stood is over when either side says so. */
+static const char *on_left(VialOperation *operation)
+{
+	const Tunnel *tunnel = vial_guest_state(operation);
+
+	return tunnel->is_connected ? "done" : "cancelled";
+}
+
 VialOperation *vial_op_tunnel(const VialCaller *caller, const char *sandbox_id, gint64 port, const VialTunnelSink *sink, gpointer data,
                               GError **error)
 {
 	static const VialGuestEvents events = {
-		.opened = on_opened, .data = on_data, .event = on_event, .eof = on_eof, .writable = on_writable, .closed = on_closed
+		.opened = on_opened, .data = on_data, .event = on_event, .eof = on_eof, .writable = on_writable, .left = on_left, .closed = on_closed
 	};
 	VialSandbox *sandbox;
 	Tunnel *tunnel;

@@ -126,7 +126,7 @@ void vial_api_audit_export(VialRequest *request)
 	static const VialAuditSink sink = { .piece = on_piece, .end = on_end };
 	VialCaller caller = vial_native_caller(request);
 	VialAuditStream *stream = NULL;
-	VialAuditRequest audit;
+	VialAuditRequest audit = { 0 };
 	GError *error = NULL;
 	Export *export = g_new0(Export, 1);
 
