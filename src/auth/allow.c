@@ -117,9 +117,9 @@ gboolean vial_allow_read(const json_t *json, VialAllow **out, GError **error)
 	if (!json_is_object(json))
 		return vial_fail(error, VIAL_ERROR_INVALID, "field \"allow\" must be an object");
 	allow = g_new0(VialAllow, 1);
-	if (!check_names(json, error) || !read_list(json, "agents", &allow->agents, error) || !read_list(json, "templates", &allow->templates, error) ||
-	    !read_list(json, "network_modes", &allow->network_modes, error) || !read_list(json, "source_cidrs", &allow->source_cidrs, error) ||
-	    !check_modes(allow->network_modes, error) || !read_masks(allow, error)) {
+	if (!check_names(json, error) || !read_list(json, "agents", &allow->agents, error) ||
+	    !read_list(json, "templates", &allow->templates, error) || !read_list(json, "network_modes", &allow->network_modes, error) ||
+	    !read_list(json, "source_cidrs", &allow->source_cidrs, error) || !check_modes(allow->network_modes, error) || !read_masks(allow, error)) {
 		vial_allow_free(allow);
 		return FALSE;
 	}
@@ -185,7 +185,7 @@ gboolean vial_allow_is_within(const VialAllow *inner, const VialAllow *outer, co
 
 	inner = inner ? inner : &all;
 	outer = outer ? outer : &all;
-	*out_field = !list_is_within(inner->agents, outer->agents)               ? "agents"
+	*out_field = !list_is_within(inner->agents, outer->agents)                 ? "agents"
 	             : !list_is_within(inner->templates, outer->templates)         ? "templates"
 	             : !list_is_within(inner->network_modes, outer->network_modes) ? "network_modes"
 	             : !masks_are_within(inner->masks, outer->masks)               ? "source_cidrs"

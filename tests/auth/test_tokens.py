@@ -387,7 +387,7 @@ def test_tokens_of_other_makers_are_told_from_keys_of_ours(one, keys):
 # ---- what it costs ----
 
 
-def test_a_known_token_costs_microseconds(one, keys, record_property):
+def test_a_known_token_is_cheaper_than_a_new_one(one, keys, record_property):
     for algorithm, key in keys.items():
         good = token(key, jti="known")
         first = one.ask(good)
@@ -397,4 +397,4 @@ def test_a_known_token_costs_microseconds(one, keys, record_property):
         news = sorted(one.ask(token(key, jti=str(i)))["us"] for i in range(100))
         record_property(algorithm, f"known {many['us']:.2f} us, new {news[50]:.0f} us (median of 100), first {first['us']:.0f} us")
         print(algorithm, f"known {many['us']:.2f} us, new {news[50]:.0f} us (median of 100)")
-        assert many["us"] < 50
+        assert many["us"] < news[50], "a token that is known is not verified again"

@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parent))
+for folder in Path(__file__).resolve().parents[:2]:
+    sys.path.insert(0, str(folder))
 
 from collector import Collector  # noqa: E402
 from driver import Driver  # noqa: E402

@@ -20,6 +20,11 @@ def pauses(requests):
     return [after.at - before.at for before, after in zip(requests, requests[1:])]
 
 
+def lasted(pause, least, most):
+    """Whether it was so long, as told by a collector that a busy machine may let look late at either of its ends."""
+    return least / 2 < pause < most + slow(2)
+
+
 def test_a_collector_that_comes_later_gets_what_waited_for_it(drive, listen):
     port = free_port()
     driver = drive(f"http://127.0.0.1:{port}")
@@ -46,28 +51,28 @@ def test_retry_after_is_honoured(driver, collector):
     collector.then(answer(503, Retry_After="2"))
     driver.add()
     [pause] = pauses(collector.await_requests(2))
-    assert 1.95 < pause < 2 + slow(1)
+    assert lasted(pause, 2, 2)
 
 
 def test_retry_after_as_a_date_is_honoured(driver, collector):
     collector.then(answer(503, Retry_After=time.strftime("%a, %d %b %Y %H:%M:%S GMT", time.gmtime(time.time() + 3))))
     driver.add()
     [pause] = pauses(collector.await_requests(2))
-    assert 1 < pause < 3 + slow(1)
+    assert lasted(pause, 2, 3)  # the date has whole seconds
 
 
 def test_retry_after_is_honoured_up_to_a_limit(driver, collector):
     collector.then(answer(429, Retry_After="86400"))
     driver.add()
     [pause] = pauses(collector.await_requests(2))
-    assert 2.9 < pause < 3 + slow(1)
+    assert lasted(pause, 3, 3)
 
 
 def test_a_retry_after_counts_for_one_answer(driver, collector):
-    collector.then(answer(503, Retry_After="1"), answer(503))
+    collector.then(answer(503, Retry_After="3"), answer(503))
     driver.add()
     first, second = pauses(collector.await_requests(3))
-    assert first > 0.95 > second
+    assert lasted(first, 3, 3) and second < first
 
 
 @pytest.mark.parametrize("value", ["soon", "-5", "99999999999999999999", ""])
@@ -75,7 +80,7 @@ def test_a_retry_after_that_is_nonsense_is_bounded_all_the_same(driver, collecto
     collector.then(answer(503, Retry_After=value))
     driver.add()
     [pause] = pauses(collector.await_requests(2))
-    assert 0.09 < pause < 3 + slow(1)
+    assert lasted(pause, 0.1, 3)
 
 
 def test_attempts_come_further_and_further_apart_up_to_a_limit(driver, collector):
@@ -83,7 +88,8 @@ def test_attempts_come_further_and_further_apart_up_to_a_limit(driver, collector
     driver.add()
     first = pauses(collector.await_requests(7, seconds=20))
     for number, (least, most) in enumerate([(0.1, 0.125), (0.2, 0.25), (0.4, 0.5), (0.8, 1.0), (1.6, 2.0), (3.0, 3.0)]):
-        assert least - 0.01 < first[number] < most + slow(0.3), f"pause {number} of {first}"
+        assert lasted(first[number], least, most), f"pause {number} of {first}"
+    assert first[5] > first[2] > first[0], first
 
 
 @pytest.mark.parametrize("status", [400, 401, 404, 413, 500, 501])
@@ -146,7 +152,7 @@ def test_a_collector_that_hangs_is_given_up_and_asked_again(driver, collector):
     collector.then(hang)
     driver.add()
     [pause] = pauses(collector.await_requests(2))
-    assert 1.0 < pause < 1.2 + slow(1)
+    assert lasted(pause, 1.1, 1.2)
     driver.await_stats(exported=1, failed_requests=1, queued=0)
 
 
@@ -232,4 +238,4 @@ def test_a_name_that_does_not_resolve_is_trouble_like_any_other(drive):
     driver = drive("http://collector.invalid:4318")
     driver.add()
     time.sleep(1)
-    assert driver.free() < slow(1)
+    assert driver.free() < slow(3)
