@@ -299,6 +299,7 @@ def test_usage_and_quotas_count_a_sandbox(vial):
         vial("exec", id_, "true")
         rows = vial.json("usage", "--by", "template")
         assert [r["template"] for r in rows] == ["minimal"] and rows[0]["runs"] >= 1 and rows[0]["sandbox_seconds"] > 0
+        assert re.search(r"^KEY +NAME +SANDBOX-S .*\n[a-z0-9]{20}  admin +", vial("usage", "--by", "key").stdout)
         shown = vial("usage", "--all", "--from", "1d").stdout.splitlines()
         assert shown[0].split() == ["DAY", "PROJECT", "SANDBOX-S", "VCPU-S", "GB-S", "RUNS", "IN", "OUT"] and shown[1].split()[1] == "default"
         assert vial.json("usage", "--to", "2d") == []
@@ -313,8 +314,13 @@ def test_usage_and_quotas_count_a_sandbox(vial):
 
 
 def test_pages_of_keys_are_followed_in_the_stand_in(fake_vial):
-    assert len(fake_vial.json("key", "ls", "--all")) == 10
+    assert len(fake_vial.json("key", "ls", "--all")) == 10  # in pages of three
     assert fake_vial("key", "ls", "--names").stdout.split() == [f"key-{n}" for n in range(7)] + [f"{n:020d}" for n in (7, 8, 9)]
+
+
+def test_a_key_that_goes_while_pages_are_read_makes_none_appear_twice(fake_vial):
+    fake_vial.server.fake.governance.restarts = 1
+    assert [k["id"] for k in fake_vial.json("key", "ls", "--all")] == [f"{n:020d}" for n in range(10)]
 
 
 def test_usage_has_a_line_of_sums(fake_vial):
