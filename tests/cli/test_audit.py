@@ -83,12 +83,12 @@ def test_filters_find_what_they_name(vial):
 def test_what_ran_is_found_by_its_sandbox_and_its_words(vial):
     id_ = vial("create", "--template", "minimal").stdout.strip()
     try:
-        vial("exec", id_, "-c", "echo marmalade; exit 3", check=False)
+        vial("exec", id_, "-c", "echo marmalade\nexit 3", check=False)
         found = vial.json("audit", "--sandbox", id_[:8], "--text", "marmalade")
         assert [(r["action"], r["exit_code"], r["sandbox"]) for r in found] == [("exec", 3, id_)]
-        assert re.search(r" exec +done +" + id_ + r"  echo marmalade; exit 3 \(exit 3\)$", vial("audit", "--sandbox", id_).stdout, re.M)
+        assert re.search(r" exec +done +" + id_ + r"  echo marmalade exit 3 \(exit 3\)$", vial("audit", "--sandbox", id_).stdout, re.M)
         shown = vial("audit", "show", found[0]["seq"]).stdout
-        assert re.search(r"^action +exec$", shown, re.M) and "\ncmd\n  echo marmalade; exit 3\n" in shown and "salt" not in shown
+        assert re.search(r"^action +exec$", shown, re.M) and "\ncmd\n  echo marmalade\n  exit 3\n" in shown and "salt" not in shown
     finally:
         vial("rm", id_)
     assert {r["action"] for r in vial.json("audit", "--sandbox", id_)} == {"sandbox.create", "exec", "sandbox.delete"}
