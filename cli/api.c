@@ -115,9 +115,21 @@ json_t *vial_api_list(const json_t *answer, const char *name)
 	return json_is_array(list) ? list : json_object_get(answer, "items");
 }
 
+/* A page whose cursor has gone since begins at the front again: what was there before is not added twice. */
+static void add_new(json_t *all, GHashTable *seen, const json_t *items)
+{
+	for (gsize i = 0; i < json_array_size(items); i++) {
+		json_t *item = json_array_get(items, i);
+		const char *id = vial_api_string(item, "id");
+		if (!id || g_hash_table_add(seen, (gpointer)id)) /* the array keeps the item, and so the id */
+			json_array_append(all, item);
+	}
+}
+
 json_t *vial_api_pages(VialCli *cli, const char *path, const char *query, GError **error)
 {
 	g_autoptr(json_t) all = json_array();
+	g_autoptr(GHashTable) seen = g_hash_table_new(g_str_hash, g_str_equal);
 	g_autofree char *cursor = NULL;
 	for (int page = 0; page < PAGES_MAX; page++) {
 		g_autofree char *from = cursor ? g_uri_escape_string(cursor, NULL, FALSE) : NULL;
@@ -125,7 +137,7 @@ json_t *vial_api_pages(VialCli *cli, const char *path, const char *query, GError
 		g_autoptr(json_t) answer = NULL;
 		if (!vial_api_call(cli, "GET", full, NULL, &answer, error))
 			return NULL;
-		json_array_extend(all, vial_api_list(answer, "items"));
+		add_new(all, seen, vial_api_list(answer, "items"));
 		char *next = json_is_object(answer) ? vial_api_text(answer, "next") : NULL;
 		g_free(cursor);
 		cursor = next;

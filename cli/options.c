@@ -212,6 +212,21 @@ gboolean vial_options_have(const VialOption *table, const char *name)
 	return table && find_long(tables, name, strlen(name)) != NULL;
 }
 
+/* Does the value of this option stand in the next word? Not in "--name=value" and "-n4". */
+static gboolean wants_next(const VialOption *const *tables, const char *word)
+{
+	if (word[1] == '-') {
+		const VialOption *option = find_long(tables, word + 2, strlen(word) - 2);
+		return option && option->type != VIAL_OPTION_FLAG;
+	}
+	for (word++; *word; word++) {
+		const VialOption *option = find_letter(tables, *word);
+		if (option && option->type != VIAL_OPTION_FLAG)
+			return word[1] == '\0';
+	}
+	return FALSE;
+}
+
 char **vial_options_first_positional(const VialOption *const *tables, char **args)
 {
 	for (; *args; args++) {
@@ -220,10 +235,7 @@ char **vial_options_first_positional(const VialOption *const *tables, char **arg
 			return args;
 		if (strcmp(word, "--") == 0)
 			return args[1] ? args + 1 : NULL;
-		gsize length = strlen(word);
-		const VialOption *option = word[1] == '-' ? find_long(tables, word + 2, length - 2) : find_letter(tables, word[length - 1]);
-		/* "--name value" and "-n value"; "--name=value" is not found under that name, and "-n4" ends with no option's letter. */
-		if (option && option->type != VIAL_OPTION_FLAG && args[1])
+		if (wants_next(tables, word) && args[1])
 			args++;
 	}
 	return NULL;

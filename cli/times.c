@@ -9,7 +9,12 @@
 static char *to_utc(GDateTime *time)
 {
 	g_autoptr(GDateTime) utc = g_date_time_to_utc(time);
-	return utc ? g_date_time_format(utc, "%Y-%m-%dT%H:%M:%SZ") : NULL;
+	g_autofree char *text = utc ? g_date_time_format(utc, "%Y-%m-%dT%H:%M:%S") : NULL;
+	/* The API's times are in milliseconds: one that was copied from an answer means that very moment. */
+	int milliseconds = text ? g_date_time_get_microsecond(utc) / 1000 : 0;
+	if (!text || milliseconds == 0)
+		return text ? g_strconcat(text, "Z", NULL) : NULL;
+	return g_strdup_printf("%s.%03dZ", text, milliseconds);
 }
 
 /* NULL where the calendar ends. */

@@ -12,7 +12,7 @@
 #include "cli/table.h"
 #include "cli/times.h"
 
-enum { USUAL_COUNT = 20, PAGE_MAX = 1000, WHAT_MAX = 200, SANDBOX_ID_SIZE = 20 };
+enum { USUAL_COUNT = 20, PAGE_MAX = 1000, WHAT_MAX = 200, SANDBOX_ID_SIZE = 20, LINE_MAX_BYTES = 100 };
 
 VialAuditFilters vial_audit_filters;
 gint64 vial_audit_count = -1;
@@ -228,18 +228,25 @@ static void print_block(VialCli *cli, const char *label, const char *text)
 	}
 }
 
+/* What fits on a line, on one; what does not, below. */
 static void print_body(VialCli *cli, const json_t *body)
 {
 	const char *name;
 	json_t *value;
-	json_object_foreach ((json_t *)body, name, value) {
-		if (json_is_string(value) && strcmp(name, "salt") != 0) {
-			print_block(cli, name, json_string_value(value));
-		} else if (!json_is_string(value)) {
-			g_autofree char *text = vial_output_json_text(value, JSON_INDENT(2));
-			print_block(cli, name, text);
+	putchar('\n');
+	for (int is_block = 0; is_block <= 1; is_block++)
+		json_object_foreach ((json_t *)body, name, value) {
+			g_autofree char *line = vial_output_json_text(value, JSON_COMPACT);
+			const char *string = json_string_value(value);
+			gboolean is_long = strlen(string ? string : line) > LINE_MAX_BYTES || (string && strchr(string, '\n'));
+			g_autofree char *whole = string ? g_strdup(string) : vial_output_json_text(value, JSON_INDENT(2));
+			if (strcmp(name, "salt") == 0 || is_long != is_block)
+				continue;
+			if (is_block)
+				print_block(cli, name, whole);
+			else
+				vial_fields_line(cli, name, string ? string : line, NULL);
 		}
-	}
 }
 
 static int show_run(VialCli *cli, int argc, char **argv)

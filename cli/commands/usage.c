@@ -93,12 +93,32 @@ static gboolean has_group(const json_t *rows, const char *name)
 	return json_object_get(json_array_get(rows, 0), name) != NULL;
 }
 
-static VialTable *make_table(const json_t *rows)
+/* The keys that we may see, for their names: {id: name}; NULL when we may see none. Asking without the right would be a refusal, and on record. */
+static json_t *key_names(VialCli *cli, const json_t *rows)
+{
+	g_autofree char *own = NULL, *role = NULL;
+	if (!has_group(rows, "key_id") || !vial_api_me(cli, &own, &role, NULL) || (strcmp(role, "admin") != 0 && strcmp(role, "operator") != 0))
+		return NULL;
+	const char *whose = is_all ? "*" : project;
+	g_autofree char *escaped = whose ? g_uri_escape_string(whose, NULL, FALSE) : NULL,
+			*query = g_strconcat(whose ? "&project=" : "", escaped, NULL);
+	g_autoptr(json_t) keys = vial_api_pages(cli, "/v1/keys", query, NULL);
+	json_t *names = keys ? json_object() : NULL;
+	for (gsize i = 0; names && i < json_array_size(keys); i++) {
+		g_autofree char *id = vial_api_text(json_array_get(keys, i), "id"), *name = vial_api_text(json_array_get(keys, i), "name");
+		json_object_set_new(names, id, json_string(name));
+	}
+	return names;
+}
+
+static VialTable *make_table(const json_t *rows, gboolean has_names)
 {
 	GString *titles = g_string_new(NULL);
 	for (guint i = 0; i < G_N_ELEMENTS(groups); i++)
 		if (has_group(rows, groups[i]))
 			g_string_append_printf(titles, "%s ", headers[i]);
+	if (has_names)
+		g_string_append(titles, "NAME ");
 	g_string_append(titles, ">SANDBOX-S >VCPU-S >GB-S >RUNS >IN >OUT");
 	VialTable *table = vial_table_new(titles->str);
 	g_string_free(titles, TRUE);
@@ -107,7 +127,8 @@ static VialTable *make_table(const json_t *rows)
 
 static void print_rows(VialCli *cli, const json_t *rows)
 {
-	g_autoptr(VialTable) table = make_table(rows);
+	g_autoptr(json_t) names = key_names(cli, rows);
+	g_autoptr(VialTable) table = make_table(rows, names != NULL);
 	double totals[G_N_ELEMENTS(sums)] = { 0 };
 	gboolean is_first = TRUE;
 	for (gsize r = 0; r < json_array_size(rows); r++) {
@@ -115,6 +136,9 @@ static void print_rows(VialCli *cli, const json_t *rows)
 		for (guint i = 0; i < G_N_ELEMENTS(groups); i++)
 			if (has_group(rows, groups[i]))
 				vial_table_add(table, vial_api_string(row, groups[i]));
+		const char *key = vial_api_string(row, "key_id");
+		if (names)
+			vial_table_add(table, key ? vial_api_string(names, key) : NULL);
 		for (guint i = 0; i < G_N_ELEMENTS(sums); i++) {
 			double value = json_number_value(json_object_get(row, sums[i]));
 			totals[i] += value;
@@ -127,6 +151,8 @@ static void print_rows(VialCli *cli, const json_t *rows)
 				vial_table_add(table, is_first ? "total" : " ");
 				is_first = FALSE;
 			}
+		if (names)
+			vial_table_add(table, " ");
 		for (guint i = 0; i < G_N_ELEMENTS(sums); i++)
 			vial_table_add_take(table, sum_text(i, totals[i]));
 	}

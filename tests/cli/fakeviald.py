@@ -29,6 +29,8 @@ import urllib.parse
 from datetime import datetime, timezone
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
+from fake_governance import Governance
+
 KERNEL = r"""
 import ast, contextlib, io, json, sys, traceback
 names, real = {"__name__": "__main__"}, sys.stdout
@@ -85,6 +87,10 @@ class ApiError(Exception):
     def __init__(self, code, type_, sentence):
         self.body = {"code": code, "error": sentence, "message": sentence, "type": type_, "request_id": "req" + new_id()[:9]}
         self.code = code
+
+
+def refuse(code, type_, sentence):
+    raise ApiError(code, type_, sentence)
 
 
 class Session:
@@ -183,6 +189,7 @@ class FakeViald:
         self.sandboxes, self.snapshots, self.requests = {}, {}, []
         self.lock = threading.Lock()
         self.is_evil = False  # see tainted()
+        self.governance = Governance()
         fake = self
 
         class Handler(RequestHandler):
@@ -292,11 +299,11 @@ class RequestHandler(BaseHTTPRequestHandler):
     def route(self, words):
         self.body_read = False
         method = self.command
+        if self.viald.governance.route(self, method, words, self.query, refuse):
+            return
         match (method, *words):
             case ("GET", "healthz"):
                 self.reply(200, {"status": "ok", "version": "0.1.0"})
-            case ("GET", "me"):
-                self.reply(200, {"project": "default", "role": "admin", "engine": "gvisor", "engine_version": "release-20260905.0"})
             case ("GET", "templates"):
                 self.reply(200, [{"name": "code-interpreter", "aliases": ["base"], "ready": True, "size_bytes": 1 << 30},
                                  {"name": "minimal", "aliases": [], "ready": True, "cpu": 2, "memory_mb": 2048, "size_bytes": 200 << 20}])

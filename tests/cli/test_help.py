@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What vial says about itself; needs no server."""
 
+import os
 import re
 import shutil
 import subprocess
@@ -9,7 +10,7 @@ import pytest
 from conftest import BINARY, ROOT
 
 PROMISED = ("create ls info rm top logs ports exec sh cp ps kill attach run repl pause resume hibernate wake snapshot snapshots fork "
-            "promote tree explore templates doctor version completion help").split()
+            "promote tree explore project key quota usage audit templates doctor version completion help").split()
 
 
 def vial(*args):
@@ -47,6 +48,16 @@ def test_mistyped_command_suggests_the_nearest(typed, meant):
     assert f'there is no command "{typed}"' in done.stderr
     if typed != "list":
         assert f'did you mean "{meant}"' in done.stderr
+
+
+@pytest.mark.parametrize("command", ["project", "key", "quota", "audit"])
+def test_every_verb_explains_itself(command):
+    page = vial("help", command).stdout
+    for verb in re.findall(rf"^  vial {command} ([a-z]+)", page, re.M):
+        by_help, by_option, by_letter = vial("help", command, verb), vial(command, verb, "--help"), vial(command, verb, "-h")
+        assert by_help.returncode == 0 and by_help.stdout == by_option.stdout == by_letter.stdout
+        assert f"Usage: vial {command} {verb}" in by_help.stdout and "--json" in by_help.stdout
+    assert vial("help", command, "nosuch").returncode == 2
 
 
 def test_mistyped_option_suggests_the_nearest():
@@ -101,13 +112,13 @@ def test_completion_script_is_valid_shell(shell, tmp_path):
     assert done.returncode == 0, done.stderr
 
 
-def bash_complete(line, tmp_path):
+def bash_complete(line, tmp_path, env=None):
     """What bash would offer for `line`, whose last word is being typed."""
     words = line.split(" ")
     script = f'source <("{BINARY}" completion bash); COMP_WORDS=({" ".join(map(repr, words))}); COMP_CWORD={len(words) - 1}; ' \
              f'_vial; printf "%s\\n" "${{COMPREPLY[@]}}"'
     done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, cwd=tmp_path,
-                          env={"PATH": "/usr/bin:/bin", "VIAL_URL": "http://127.0.0.1:1"})
+                          env={"PATH": "/usr/bin:/bin", "VIAL_URL": "http://127.0.0.1:1", **(env or {})})
     assert done.stderr == ""
     return done.stdout.split()
 
@@ -119,6 +130,33 @@ def test_bash_completes_commands_options_and_values(tmp_path):
     assert bash_complete("vial create --on-idle h", tmp_path) == ["hibernate"]
     assert bash_complete("vial completion z", tmp_path) == ["zsh"]
     assert bash_complete("vial exec abc -- l", tmp_path) == []
+
+
+def test_bash_completes_verbs_and_what_follows_them(tmp_path):
+    assert set(bash_complete("vial key ro", tmp_path)) == {"rotate"}
+    assert set(bash_complete("vial audit ", tmp_path)) == {"tail", "show", "export", "verify"}
+    assert bash_complete("vial key create x --role vi", tmp_path) == ["viewer"]
+    assert bash_complete("vial key create x --form e", tmp_path) == ["e2b"]
+    assert bash_complete("vial key rotate --ov", tmp_path) == ["--overlap"]
+    assert "--overlap" not in bash_complete("vial key ls --", tmp_path) and "--json" in bash_complete("vial key ls --", tmp_path)
+    assert bash_complete("vial quota set p max_sand", tmp_path) == ["max_sandboxes="]
+    assert bash_complete("vial audit --sandbox abc ta", tmp_path) == ["tail"]
+    assert bash_complete("vial --url http://x audit tail --fo", tmp_path) == ["--follow"]
+    assert bash_complete("vial audit --t", tmp_path) == ["--trace", "--to", "--text"]
+    assert bash_complete("vial usage --by te", tmp_path) == ["template"]
+    (tmp_path / "day.jsonl").touch()
+    assert bash_complete("vial audit verify da", tmp_path) == bash_complete("vial audit verify x --key da", tmp_path) == ["day.jsonl"]
+
+
+def test_bash_completes_names_of_projects_and_keys_from_viald(fake_server, tmp_path):
+    server = {"VIAL_URL": fake_server.url, "VIAL_API_KEY": fake_server.key, "PATH": f"{os.path.dirname(BINARY)}:/usr/bin:/bin"}
+    assert bash_complete("vial project show de", tmp_path, server) == ["default"]
+    assert set(bash_complete("vial quota ", tmp_path, server)) >= {"show", "set", "default"}
+    assert bash_complete("vial quota set d", tmp_path, server) == ["default"]
+    assert bash_complete("vial key show key-3", tmp_path, server) == ["key-3"]
+    assert bash_complete("vial key create x --project d", tmp_path, server) == ["default"]
+    # One that is not alone with its name, or has blanks in it, is offered by its id.
+    assert "two" not in bash_complete("vial key rm ", tmp_path, server) and f"{9:020d}" in bash_complete("vial key rm ", tmp_path, server)
 
 
 def test_version_needs_no_server():

@@ -19,6 +19,11 @@ COMMANDS = [
     "exec {id} -- no-such-command", "exec --json {id} -- echo hello", "run -s {id} cell.py", "run -s {id} bad.py", "run --json -s {id} cell.py",
     "explore -s {id} true false --keep-all", "cp {id}:nothing .", "cp {id}:evil -", "cp {id}:evil out", "cp {id}:tree out", "kill {id} 999999", "attach {id} 999999",
     "info nosuch", "rm nosuch", "sh nosuch",
+    "project ls", "project ls --json", "project ls -q", "project show default", "project set default --max-vcpu 1", "project create another", "project rm -f nosuch",
+    "key ls", "key ls --all --json", "key ls -q", "key ls --names", "key show key-1", "key show nosuch", "key show 00000000000000000001", "key create x --role viewer",
+    "key rotate 00000000000000000001", "key rotate 00000000000000000001 --json", "key rm 00000000000000000001", "quota default", "quota default --json",
+    "quota set default max_vcpu=1", "usage --project default", "usage --all --by day --json", "audit", "audit --json", "audit -q", "audit show 1", "audit show 1 --json",
+    "audit show 99", "audit tail", "audit tail --json", "audit verify", "audit export -", "audit export out/e", "audit verify evil --key " + "0" * 64,
 ]
 
 

@@ -74,6 +74,33 @@ static void test_options(void)
 	ASSERT_PARSES("--time 99999999999999999d", 0, "--time wants a duration such as 90s, 15m, 2h or 1d, not \"99999999999999999d\"");
 }
 
+static void assert_first(const char *line, const char *expected)
+{
+	g_auto(GStrv) words = g_strsplit(line, " ", -1);
+	char **first = vial_options_first_positional(tables, words);
+	g_assert_cmpstr(first ? *first : NULL, ==, expected);
+}
+
+static void test_first_positional(void)
+{
+	number = 7;
+	assert_first("verb", "verb");
+	assert_first("-f --flag verb x", "verb");
+	assert_first("--text value verb", "verb");
+	assert_first("--text=value verb", "verb");
+	assert_first("-n 4 verb", "verb");
+	assert_first("-n4 verb", "verb");
+	assert_first("-fn 4 verb", "verb");
+	assert_first("-ln verb", "verb"); /* the value of -l is "n" */
+	assert_first("--unknown verb", "verb");
+	assert_first("-f -", "-");
+	assert_first("-- --text", "--text");
+	assert_first("-f --text", NULL);
+	assert_first("--", NULL);
+	g_assert_cmpint(number, ==, 7); /* it only looks */
+	g_assert_true(vial_options_have(options, "text") && !vial_options_have(options, "tex") && !vial_options_have(NULL, "text"));
+}
+
 static void test_secret_is_blotted_out(void)
 {
 	char word[] = "--secret=hush", *words[] = { word, NULL };
@@ -329,6 +356,7 @@ int main(int argc, char **argv)
 {
 	g_test_init(&argc, &argv, NULL);
 	g_test_add_func("/options/parse", test_options);
+	g_test_add_func("/options/first", test_first_positional);
 	g_test_add_func("/options/secret", test_secret_is_blotted_out);
 	g_test_add_func("/options/nearest", test_nearest);
 	g_test_add_func("/sse/events", test_events);
