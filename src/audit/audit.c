@@ -346,6 +346,15 @@ static void release_segments(VialAudit *audit)
 	g_array_remove_range(audit->segments, 0, n);
 }
 
+/* What was removed from the database is not to live on in the spool of a viald that has little to do. */
+static void leave_segment(VialAudit *audit)
+{
+	if (!vial_spool_turn(audit->spool, NULL))
+		return; /* for want of room: the next time */
+	note_segment(audit, vial_spool_current(audit->spool));
+	vial_audit_writer_sign(audit->writer); /* whose word lets the old one go */
+}
+
 void vial_audit_on_written(const VialAuditWritten *written, const GError *error, gpointer data)
 {
 	VialAudit *audit = data;
@@ -358,6 +367,8 @@ void vial_audit_on_written(const VialAuditWritten *written, const GError *error,
 		audit->failure = g_error_copy(error);
 	else
 		release_segments(audit);
+	if (written->forgot)
+		leave_segment(audit);
 	vial_audit_settle_waiters(audit, error);
 }
 

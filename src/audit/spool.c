@@ -172,6 +172,11 @@ guint vial_spool_current(const VialSpool *spool)
 	return segment_at(spool, spool->current)->number;
 }
 
+gboolean vial_spool_turn(VialSpool *spool, GError **error)
+{
+	return spool->offset == 0 || (add_segment(spool, error) && go_on(spool, error));
+}
+
 static void drop_segment(VialSpool *spool, guint i)
 {
 	g_autofree char *name = file_name(segment_at(spool, i)->number);

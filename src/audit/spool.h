@@ -39,6 +39,8 @@ gsize vial_spool_cost(gsize size);
 /* Into room that was reserved (which stays reserved until it is given back). *out_segment is where it is. */
 gboolean vial_spool_append(VialSpool *spool, VialSpoolKind kind, const char *bytes, gsize size, guint *out_segment, GError **error);
 guint vial_spool_current(const VialSpool *spool);
+/* The next entry begins a new segment, so that the one before can go although it is not full. What was promised room keeps it. */
+gboolean vial_spool_turn(VialSpool *spool, GError **error);
 /* Segments before this one go. */
 void vial_spool_release(VialSpool *spool, guint before);
 /* A descriptor of the current segment, to be flushed by whoever waits for the disk, and closed. */

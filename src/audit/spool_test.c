@@ -205,6 +205,20 @@ static void test_goes_on_in_segments_and_lets_the_oldest_go(Fixture *f, gconstpo
 	g_assert_cmpuint(vial_spool_current(f->spool), ==, last);
 }
 
+static void test_a_segment_can_be_left_before_it_is_full(Fixture *f, gconstpointer unused)
+{
+	guint first = append(f, "first"), second;
+
+	g_assert_true(vial_spool_turn(f->spool, NULL));
+	g_assert_true(vial_spool_turn(f->spool, NULL)); /* which is nothing in an empty one */
+	second = append(f, "second");
+	g_assert_cmpuint(second, ==, first + 1);
+	vial_spool_release(f->spool, second);
+	reopen(f);
+	g_assert_cmpuint(f->seen->len, ==, 1);
+	g_assert_cmpstr(f->seen->pdata[0], ==, "2:second");
+}
+
 /* What was promised room has it, whatever else comes, and even if the disk has none any more. */
 static void test_what_was_reserved_can_be_written(Fixture *f, gconstpointer unused)
 {
@@ -252,6 +266,7 @@ int main(int argc, char **argv)
 	ADD("/spool/a-file-cut-at-any-byte-is-gone-on-with", test_a_file_cut_at_any_byte_is_gone_on_with);
 	ADD("/spool/a-segment-without-room-is-none", test_a_segment_without_room_is_none);
 	ADD("/spool/goes-on-in-segments-and-lets-the-oldest-go", test_goes_on_in_segments_and_lets_the_oldest_go);
+	ADD("/spool/a-segment-can-be-left-before-it-is-full", test_a_segment_can_be_left_before_it_is_full);
 	ADD("/spool/what-was-reserved-can-be-written", test_what_was_reserved_can_be_written);
 	ADD("/spool/is-private", test_is_private);
 	return g_test_run();

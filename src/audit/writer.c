@@ -90,12 +90,12 @@ static void tell(gpointer data)
 	g_free(word);
 }
 
-static void tell_main(VialAuditWriter *writer, GError *error)
+static void tell_main(VialAuditWriter *writer, gboolean forgot, GError *error)
 {
 	Word *word = g_new0(Word, 1);
 
 	*word = (Word){ g_atomic_rc_box_acquire(writer),
-		        { writer->last_seq, writer->unsigned_records > 0 ? writer->signed_seq : writer->last_seq, writer->last_charge },
+		        { writer->last_seq, writer->unsigned_records > 0 ? writer->signed_seq : writer->last_seq, writer->last_charge, forgot },
 		        error };
 	vial_main_loop_call(tell, word);
 }
@@ -221,6 +221,8 @@ static gboolean merge_some(VialAuditWriter *writer, GError **error)
 		vial_audit_db_rollback(writer->spec.db);
 	writer->merging = is_done && !is_over ? MERGE_REST : MERGE_NOT;
 	writer->retention_us = g_get_monotonic_time() + (writer->merging ? RETENTION_PAUSE_US : RETENTION_INTERVAL_US);
+	if (is_done && is_over)
+		tell_main(writer, TRUE, NULL);
 	return is_done && (!is_over || vial_audit_db_checkpoint(writer->spec.db, error));
 }
 
@@ -294,7 +296,7 @@ static void report(VialAuditWriter *writer, GError *error)
 	else if (!error && writer->has_failed)
 		vial_log_info("audit", "records are written to the database again");
 	writer->has_failed = error != NULL;
-	tell_main(writer, error);
+	tell_main(writer, FALSE, error);
 }
 
 static gpointer write_records(gpointer data)

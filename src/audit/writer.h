@@ -25,6 +25,7 @@ typedef struct {
 	gint64 seq;        /* records up to this one */
 	gint64 signed_seq; /* of these, under a head */
 	gint64 charge;     /* charges up to this number */
+	gboolean forgot;   /* old bodies were removed, which others may still have */
 } VialAuditWritten;
 
 typedef struct {

@@ -73,3 +73,30 @@ def found(client, **filters):
 def work(client, count, name="key"):
     """So many records, without a sandbox."""
     return [client.call("POST", "/v1/keys", {"name": f"{name}-{number}", "role": "viewer"})["id"] for number in range(count)]
+
+
+# A viald without sandboxes
+
+def make_empty_image(folder):
+    """viald does not start without an image: this one has nothing in it, so nothing is baked from it."""
+    (folder / "none/rootfs").mkdir(parents=True, exist_ok=True)
+    (folder / "none.json").write_text(json.dumps({
+        "name": "none", "hash": "0" * 12, "summary": "", "aliases": [], "rootfs": str(folder / "none/rootfs"),
+        "created_at": "2026-01-01T00:00:00Z", "size_bytes": 1, "packages": 0, "missing": []}))
+
+
+def make_idle_runsc(path):
+    """Says its version, which takes the real one a tenth of a second, and starts nothing."""
+    path.write_text("""#!/bin/sh
+[ "$1" != --version ] || printf 'runsc version release-20260905.0\\nspec: 1.2.1\\n'
+[ "$1" != help ] || echo "-background"
+[ "$1" = --version ] || [ "$1" = help ]
+""")
+    path.chmod(0o755)
+
+
+def bare_options(place):
+    """For a viald that starts at once and has no sandboxes."""
+    make_empty_image(place / "images")
+    make_idle_runsc(place / "runsc")
+    return "--images-dir", place / "images", "--engine", "gvisor", "--runsc", place / "runsc"

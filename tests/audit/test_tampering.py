@@ -10,9 +10,8 @@ import tempfile
 from pathlib import Path
 
 import pytest
-from conftest import make_empty_image, make_idle_runsc
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-from record import change, database, export, found, keys, prove, verdict, work
+from record import bare_options, change, database, export, found, keys, prove, verdict, work
 from tools import wait_until
 from vial import Daemon
 from verifier import sha, verify
@@ -24,8 +23,6 @@ RECORDS = 12
 def original():
     """A data directory with some records, signed, and viald stopped."""
     place = Path(tempfile.mkdtemp(prefix="vial-test-", dir="/tmp"))
-    make_empty_image(place / "images")
-    make_idle_runsc(place / "runsc")
     daemon = start(place)
     work(daemon.client(), RECORDS - 2, "a-key")
     prove(daemon.client())  # which is on record, too
@@ -36,7 +33,7 @@ def original():
 
 
 def start(place, *options):
-    return Daemon(place, "--images-dir", place / "images", "--engine", "gvisor", "--runsc", place / "runsc", *options)
+    return Daemon(place, *bare_options(place), *options)
 
 
 @pytest.fixture
