@@ -108,8 +108,21 @@ static void add_text(GString *csv, const char *text)
 	g_string_append_c(csv, '"');
 }
 
-/* Every row has the same fields, in the same order. */
-static char *to_csv(const json_t *rows)
+/* Every row has the same fields, in the same order; without any row the table still has its head. */
+static void add_head(GString *csv, const char *group_by)
+{
+	static const char *const groups[] = { "day", "project", "template", "agent", "key" };
+	g_auto(GStrv) words = g_strsplit(group_by ? group_by : "day", ",", -1);
+
+	for (char **word = words; *word; word++)
+		g_strstrip(*word);
+	for (gsize i = 0; i < G_N_ELEMENTS(groups); i++)
+		if (g_strv_contains((const char *const *)words, groups[i]))
+			g_string_append_printf(csv, "%s,", strcmp(groups[i], "key") == 0 ? "key_id" : groups[i]);
+	g_string_append(csv, "sandbox_seconds,vcpu_seconds,memory_gb_seconds,runs,bytes_in,bytes_out\r\n");
+}
+
+static char *to_csv(const json_t *rows, const char *group_by)
 {
 	GString *csv = g_string_new(NULL);
 	const json_t *row;
@@ -117,17 +130,10 @@ static char *to_csv(const json_t *rows)
 	json_t *value;
 	gsize i;
 
+	add_head(csv, group_by);
 	json_array_foreach (rows, i, row) {
 		const char *comma = "";
 
-		if (i == 0) {
-			json_object_foreach ((json_t *)row, name, value) {
-				g_string_append_printf(csv, "%s%s", comma, name);
-				comma = ",";
-			}
-			g_string_append(csv, "\r\n");
-			comma = "";
-		}
 		json_object_foreach ((json_t *)row, name, value) {
 			g_string_append(csv, comma);
 			comma = ",";
@@ -150,7 +156,7 @@ static void on_usage(json_t *rows, const GError *error, gpointer data)
 
 	if (error || g_strcmp0(vial_request_query(request, "format"), "csv") != 0)
 		return vial_native_reply_ok(rows, error, data);
-	csv = to_csv(rows);
+	csv = to_csv(rows, vial_request_query(request, "group_by"));
 	vial_request_reply_bytes(request, 200, "text/csv; charset=utf-8", g_bytes_new_take(csv, strlen(csv)));
 	vial_request_unref(request);
 }
