@@ -124,14 +124,19 @@ static void on_marked(const GError *error, gpointer data)
 	ending_over(error, ending);
 }
 
-void vial_project_delete(VialApp *app, VialProject *project, VialStoreDone done, gpointer data)
+static Ending *ending_new(VialApp *app, VialProject *project, VialStoreDone done, gpointer data)
 {
 	Ending *ending = g_new0(Ending, 1);
 
 	*ending = (Ending){ .app = app, .project = project, .done = done, .data = data };
-	project->state = VIAL_PROJECT_DELETING;
 	vial_log_info("project", "is being deleted", "project", project->name);
-	vial_project_store(app, project, on_marked, ending);
+	return ending;
+}
+
+void vial_project_delete(VialApp *app, VialProject *project, VialStoreDone done, gpointer data)
+{
+	project->state = VIAL_PROJECT_DELETING;
+	vial_project_store(app, project, on_marked, ending_new(app, project, done, data));
 }
 
 void vial_projects_resume(VialApp *app)
@@ -142,5 +147,5 @@ void vial_projects_resume(VialApp *app)
 	g_hash_table_iter_init(&iter, app->projects->by_name);
 	while (g_hash_table_iter_next(&iter, NULL, &value))
 		if (((VialProject *)value)->state == VIAL_PROJECT_DELETING)
-			vial_project_delete(app, value, NULL, NULL);
+			on_marked(NULL, ending_new(app, value, NULL, NULL)); /* it is: so its keys are gone before anybody is listened to */
 }
