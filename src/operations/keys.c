@@ -84,7 +84,8 @@ static VialKey *find_own(const VialCaller *caller, VialVerb verb, const char *id
 	return NULL;
 }
 
-/* Nobody gives more than he has: what he is narrowed to, his keys are too, and his end is theirs. A token's end is the session's, not the person's. */
+/* Nobody gives more than he has: what he is narrowed to, his keys are too, and his end is theirs. A token's end is the session's, not the person's.
+ */
 static gboolean is_within(const VialIdentity *giver, const VialAllow *allow, const VialQuotas *limits, gint64 expires_at_ms, GError **error)
 {
 	const char *field;
