@@ -72,6 +72,17 @@ def sign(key, chain, seq, link):
     return json.dumps({"chain": chain, "seq": seq, "hash": link.hex(), "time_ms": moment, "signature": signature.hex()}, separators=(",", ":"))
 
 
+def set_clock_back(db, maker, seq, link):
+    """Those that come now are of days before: a clock that is set back is on record."""
+    body = '{"salt":"00"}'
+    header = (f'{{"ledger":1,"chain":"{maker.chain}","seq":{seq + 1},"time":"{maker.time(0)}","action":"clock.back","outcome":"done","project":"default",'
+              f'"principal":{{"kind":"system","id":"system","name":"viald"}},"clock_back_ms":{int((time.time() - maker.begin) * 1000)},'
+              f'"body_sha256":"{sha(body.encode()).hex()}"}}')
+    link = sha(link + sha(header.encode()))
+    db.execute("INSERT INTO records (seq, hash, header, body) VALUES (?, ?, ?, ?)", (seq + 1, link, header, body))
+    return seq + 1, link
+
+
 def add(data_dir, count, days=30, seed=1):
     """Adds so many records; gives the number of the last."""
     data_dir = Path(data_dir)
@@ -85,6 +96,8 @@ def add(data_dir, count, days=30, seed=1):
     for name, _ in indexes:
         db.execute(f"DROP INDEX {name}")
     maker, heads = Maker(chain, count, days, seed), []
+    if seq > 0:
+        seq, link = set_clock_back(db, maker, seq, link)
     for begin in range(0, count, BATCH):
         records, words = [], []
         for number in range(begin, min(begin + BATCH, count)):

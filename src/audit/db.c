@@ -332,7 +332,7 @@ static gboolean give(sqlite3_stmt *statement, VialAuditEach each, gpointer data)
 	return each(&record, data);
 }
 
-static gboolean give_all(VialAuditDb *db, sqlite3_stmt *statement, VialAuditEach each, gpointer data, GError **error)
+gboolean vial_audit_db_rows(VialAuditDb *db, sqlite3_stmt *statement, VialAuditEach each, gpointer data, GError **error)
 {
 	int status;
 
@@ -351,7 +351,7 @@ gboolean vial_audit_db_walk(VialAuditDb *db, gint64 seq, guint limit, VialAuditE
 		return FALSE;
 	sqlite3_bind_int64(statement, 1, seq);
 	sqlite3_bind_int64(statement, 2, limit);
-	return give_all(db, statement, each, data, error);
+	return vial_audit_db_rows(db, statement, each, data, error);
 }
 
 static GArray *read_heads(VialAuditDb *db, sqlite3_stmt *statement, GError **error)
@@ -419,97 +419,4 @@ gboolean vial_audit_db_last_complaint(VialAuditDb *db, char **out, GError **erro
 		*out = g_strdup((const char *)sqlite3_column_text(statement, 0));
 	sqlite3_finalize(statement);
 	return status == SQLITE_ROW || status == SQLITE_DONE || vial_audit_db_fail(db, "records", error);
-}
-
-/* Searching */
-
-/*
- * The planner knows nothing of how many records a word has, so we choose: what names the fewest first. The others are looked at in the records it
- * gives.
- */
-static const char *choose_index(const VialAuditFilter *filter)
-{
-	if (filter->trace_id)
-		return "INDEXED BY records_trace";
-	if (filter->sandbox)
-		return "INDEXED BY records_sandbox";
-	if (filter->session)
-		return "INDEXED BY records_session";
-	if (filter->text)
-		return "NOT INDEXED"; /* by the words, through the row's number */
-	if (filter->agent)
-		return "INDEXED BY records_agent";
-	if (filter->action)
-		return filter->project ? "INDEXED BY records_project_action" : "INDEXED BY records_action";
-	if (filter->project && !filter->from && !filter->to)
-		return "INDEXED BY records_project";
-	return "";
-}
-
-/* Whether there is such a principal by its id; else the text is a name. */
-static gboolean is_principal_id(VialAuditDb *db, const char *text)
-{
-	sqlite3_stmt *statement = NULL;
-	gboolean is_id = prepare(db, "SELECT 1 FROM records WHERE principal = ?1 LIMIT 1", &statement, NULL) &&
-	                 sqlite3_bind_text(statement, 1, text, -1, SQLITE_STATIC) == SQLITE_OK && sqlite3_step(statement) == SQLITE_ROW;
-
-	sqlite3_finalize(statement);
-	return is_id;
-}
-
-typedef struct {
-	GString *sql;
-	const char *values[16];
-	int count;
-} Search;
-
-static void add_condition(Search *search, const char *condition, const char *value)
-{
-	if (!value)
-		return;
-	search->values[search->count++] = value;
-	g_string_append_printf(search->sql, " AND %s ?%d", condition, search->count);
-}
-
-/* Only the newest or oldest of a stretch of time are found by it; with something else to go by it is a filter. */
-static void write_search(VialAuditDb *db, const VialAuditFilter *filter, const char *words, Search *search)
-{
-	gboolean by_principal = filter->principal && !filter->trace_id && !filter->sandbox && !filter->session && !filter->text && !filter->agent;
-	gboolean is_id = filter->principal && is_principal_id(db, filter->principal);
-	const char *index = by_principal ? (is_id ? "INDEXED BY records_principal" : "INDEXED BY records_principal_name") : choose_index(filter);
-
-	g_string_append_printf(search->sql, "SELECT seq, hash, header, body FROM records %s WHERE 1", index);
-	add_condition(search, "trace_id =", filter->trace_id);
-	add_condition(search, "sandbox =", filter->sandbox);
-	add_condition(search, "session =", filter->session);
-	if (words) {
-		search->values[search->count++] = words;
-		g_string_append_printf(search->sql, " AND seq IN (SELECT rowid FROM words WHERE words MATCH ?%d)", search->count);
-	}
-	add_condition(search, "agent =", filter->agent);
-	add_condition(search, is_id ? "principal =" : "principal_name =", filter->principal);
-	add_condition(search, "action =", filter->action);
-	add_condition(search, "project =", filter->project);
-	add_condition(search, "time >=", filter->from);
-	add_condition(search, "time <", filter->to);
-	if (filter->before > 0)
-		g_string_append_printf(search->sql, " AND seq < %" G_GINT64_FORMAT, filter->before);
-	g_string_append_printf(search->sql, " ORDER BY seq DESC LIMIT %u", filter->limit);
-}
-
-gboolean vial_audit_db_find(VialAuditDb *db, const VialAuditFilter *filter, VialAuditEach each, gpointer data, GError **error)
-{
-	g_autoptr(GString) sql = g_string_new(NULL);
-	g_autofree char *words = filter->text ? vial_audit_words_query(filter->text) : NULL;
-	Search search = { .sql = sql };
-	sqlite3_stmt *statement = NULL;
-
-	if (filter->text && !words) /* nothing that could be in any code */
-		return TRUE;
-	write_search(db, filter, words, &search);
-	if (!prepare(db, sql->str, &statement, error))
-		return FALSE;
-	for (int i = 0; i < search.count; i++)
-		sqlite3_bind_text(statement, i + 1, search.values[i], -1, SQLITE_STATIC);
-	return give_all(db, statement, each, data, error);
 }

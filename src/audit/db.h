@@ -53,8 +53,10 @@ gboolean vial_audit_db_checkpoint(VialAuditDb *db, GError **error);
 
 /* Reading. A record's texts are valid until the next call. */
 typedef gboolean (*VialAuditEach)(const VialLedgerRecord *record, gpointer data); /* FALSE: enough */
-/* Newest first. */
+/* Newest first; search.c. */
 gboolean vial_audit_db_find(VialAuditDb *db, const VialAuditFilter *filter, VialAuditEach each, gpointer data, GError **error);
+/* The rows of a statement (seq, hash, header, body), which is taken over. */
+gboolean vial_audit_db_rows(VialAuditDb *db, sqlite3_stmt *statement, VialAuditEach each, gpointer data, GError **error);
 /* From `seq` on, in their order; at most `limit`. */
 gboolean vial_audit_db_walk(VialAuditDb *db, gint64 seq, guint limit, VialAuditEach each, gpointer data, GError **error);
 /* Heads at or behind `seq`, in their order, at most `limit`. */

@@ -98,6 +98,14 @@ static gboolean equals(const json_t *header, const char *field, const char *want
 	return !wanted || g_strcmp0(json_string_value(json_object_get(header, field)), wanted) == 0;
 }
 
+/* A stretch of records is not quite one of time: clocks are set back. */
+static gboolean is_within(const json_t *time, const VialAuditFilter *filter)
+{
+	const char *text = json_is_string(time) ? json_string_value(time) : "";
+
+	return (!filter->from || strcmp(text, filter->from) >= 0) && (!filter->to || strcmp(text, filter->to) < 0);
+}
+
 static gboolean is_shown(const VialAuditExport *export, const VialLedgerRecord *record)
 {
 	const VialAuditFilter *filter = export->filter;
@@ -106,13 +114,14 @@ static gboolean is_shown(const VialAuditExport *export, const VialLedgerRecord *
 
 	if (record->seq > export->shown_last)
 		return FALSE;
-	if (!filter->project && !filter->principal && !filter->agent && !filter->session && !filter->sandbox && !filter->action && !filter->trace_id)
+	if (!filter->project && !filter->principal && !filter->agent && !filter->session && !filter->sandbox && !filter->action &&
+	    !filter->trace_id && !filter->from && !filter->to)
 		return TRUE;
 	header = json_loadb(record->header, record->header_size, 0, NULL);
 	principal = json_object_get(header, "principal");
-	fits = header && equals(header, "project", filter->project) && equals(header, "agent", filter->agent) &&
-	       equals(header, "session", filter->session) && equals(header, "sandbox", filter->sandbox) && equals(header, "action", filter->action) &&
-	       equals(json_object_get(header, "origin"), "trace_id", filter->trace_id) &&
+	fits = header && is_within(json_object_get(header, "time"), filter) && equals(header, "project", filter->project) &&
+	       equals(header, "agent", filter->agent) && equals(header, "session", filter->session) && equals(header, "sandbox", filter->sandbox) &&
+	       equals(header, "action", filter->action) && equals(json_object_get(header, "origin"), "trace_id", filter->trace_id) &&
 	       (equals(principal, "id", filter->principal) || equals(principal, "name", filter->principal));
 	json_decref(header);
 	return fits;

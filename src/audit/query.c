@@ -30,8 +30,9 @@ void vial_audit_wait(VialAudit *audit, gboolean is_signed, VialAuditReady ready,
 {
 	Waiter waiter = { audit->seq, audit->charge, is_signed, ready, data };
 
-	if (is_there(audit, &waiter))
-		return ready(NULL, data);
+	/* While nothing gets there, what is there is told at once. */
+	if (is_there(audit, &waiter) || audit->failure)
+		return ready(is_there(audit, &waiter) ? NULL : audit->failure, data);
 	g_queue_push_tail(&audit->waiters, g_memdup2(&waiter, sizeof(waiter)));
 	if (is_signed)
 		vial_audit_writer_sign(audit->writer);
