@@ -312,16 +312,12 @@ static json_t *span_attributes(const VialEntry *entry, const json_t *header)
 	return attributes;
 }
 
-static void export_span(const VialEntry *entry, const char *outcome, const GError *error)
+static void send_span(const VialEntry *entry, const json_t *header, const char *outcome, const GError *error)
 {
-	const json_t *header = entry->audit ? vial_audit_entry_header(entry->audit) : NULL;
 	gboolean is_code_error = g_strcmp0(outcome, "error") == 0;
 	const char *code_error = json_string_value(json_object_get(header, "error"));
-	g_autoptr(json_t) attributes = NULL;
+	g_autoptr(json_t) attributes = span_attributes(entry, header);
 
-	if (!entry->app->otlp)
-		return;
-	attributes = span_attributes(entry, header);
 	vial_otlp_add(entry->app->otlp, &(VialSpan){
 						.name = vial_verb_rules(entry->verb)->name,
 						.trace_id = entry->trace_id[0] ? entry->trace_id : NULL,
@@ -334,6 +330,12 @@ static void export_span(const VialEntry *entry, const char *outcome, const GErro
 						.status_message = error ? error->message : NULL,
 						.attributes = attributes,
 					});
+}
+
+static void export_span(const VialEntry *entry, const char *outcome, const GError *error)
+{
+	if (entry->app->otlp)
+		send_span(entry, entry->audit ? vial_audit_entry_header(entry->audit) : NULL, outcome, error);
 }
 
 const GError *vial_entry_end(VialEntry *entry, const char *outcome, const GError *error, GError **unrecorded)
@@ -363,6 +365,21 @@ const GError *vial_entry_settle(VialEntry *entry, const GError *error, GError **
 
 /* Refusals */
 
+/* A moment's span, for whoever looks for his call and finds that it was refused. */
+static void export_refusal(const VialCaller *caller, VialVerb verb, const json_t *header, const GError *error)
+{
+	const VialIdentity *principal = caller->principal;
+	VialEntry entry = { .app = caller->app, .verb = verb, .started_us = g_get_monotonic_time(), .began_us = g_get_real_time() };
+
+	if (!caller->app->otlp)
+		return;
+	entry.project = (char *)(principal ? principal->project : VIAL_DEFAULT_PROJECT);
+	entry.principal_id = (char *)(principal ? principal->id : "");
+	take_trace(&entry, caller->origin);
+	send_span(&entry, header, NULL, error);
+	json_decref(entry.model_call);
+}
+
 void vial_entry_refuse(const VialCaller *caller, VialVerb verb, const VialSandbox *sandbox, const char *sandbox_id, const GError *error)
 {
 	gboolean is_right = error && error->domain == VIAL_ERROR && (error->code == VIAL_ERROR_FORBIDDEN || error->code == VIAL_ERROR_QUOTA);
@@ -378,6 +395,7 @@ void vial_entry_refuse(const VialCaller *caller, VialVerb verb, const VialSandbo
 		json_object_set_new(header, "sandbox", json_string(sandbox_id));
 	json_object_set_new(header, "outcome", json_string("refused"));
 	tell_error(header, body, error);
+	export_refusal(caller, verb, header, error);
 	if (!vial_audit_add(caller->app->audit, header, body, FALSE, &problem))
 		vial_log_warning("audit", "a refusal could not be recorded", "error", problem->message);
 }
