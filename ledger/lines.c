@@ -4,6 +4,9 @@
 #include <jansson.h>
 #include <string.h>
 
+/* A number in a header has 18 digits at most: an export that begins beyond is none, and nothing that is added to it overflows. */
+#define FIRST_MAX G_GINT64_CONSTANT(1000000000000000000)
+
 void vial_ledger_write_title(GString *out, const VialLedgerTitle *title)
 {
 	char previous[VIAL_LEDGER_HASH_TEXT + 1], key[2 * VIAL_LEDGER_KEY_BYTES + 1];
@@ -157,8 +160,9 @@ static gboolean read_title(const char *line, gsize size, VialLedgerTitle *out)
 	gboolean is_read = json && json_unpack(json, "{s:I, s:s, s:I, s:s, s:s}", "vial_audit", &version, "chain", &chain, "first", &first,
 	                                       "previous", &previous, "public_key", &key) == 0;
 
-	is_read = is_read && version == 1 && first > 0 && strlen(chain) <= VIAL_LEDGER_CHAIN_MAX_BYTES && strlen(previous) == VIAL_LEDGER_HASH_TEXT &&
-	          vial_ledger_hash_read(previous, &out->previous) && vial_ledger_key_read(key, strlen(key), &out->key, NULL);
+	is_read = is_read && version == 1 && first > 0 && first < FIRST_MAX && strlen(chain) <= VIAL_LEDGER_CHAIN_MAX_BYTES &&
+	          strlen(previous) == VIAL_LEDGER_HASH_TEXT && vial_ledger_hash_read(previous, &out->previous) &&
+	          vial_ledger_key_read(key, strlen(key), &out->key, NULL);
 	if (is_read) {
 		g_strlcpy(out->chain, chain, sizeof(out->chain));
 		out->first = first;

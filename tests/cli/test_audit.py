@@ -302,6 +302,12 @@ def test_an_export_shows_what_was_asked_for_and_still_proves_the_whole(vial, dae
     assert vial.json("audit", "verify", tmp_path / "e", "--key", daemon.data / "keys/audit.pub")["records"] == info["records"]
 
 
+def test_an_export_is_not_silently_wider_than_asked(daemon):
+    """Words are not looked for in an export: whoever asks for them is told, and not given everything."""
+    answer = daemon.client().ask("GET", "/v1/audit/export?text=marmalade")
+    assert answer.status == 400 and "text" in answer.json()["error"]
+
+
 def test_an_export_of_a_stretch_of_time(vial, daemon, tmp_path):
     middle = vial.json("audit", "show", "10")["time"]
     vial("audit", "export", tmp_path / "e", "--from", middle)

@@ -230,6 +230,7 @@ def test_the_first_thing_that_is_wrong_counts(verify):
 
 
 @pytest.mark.parametrize("text, words", [("", "is empty"), ("\n", "no export"), ("hello\n", "no export"), ("\0\xff" * 5000, "no export"), ("{}\n", "no export"),
+                                         ('{"vial_audit":1,"chain":"c","first":9223372036854775807,"previous":"' + "0" * 64 + '","public_key":"' + "0" * 64 + '"}\n', "no export"),
                                          ('{"vial_audit":2,"chain":"x"}\n', "no export"), ('{"record":{}}\n', "no export")])
 def test_what_is_no_export_is_told(verify, text, words):
     status, answer = verify(Export(1), text=text)
