@@ -16,6 +16,7 @@ typedef struct {
 	GString *sql;
 	const char *values[16];
 	int count;
+	gboolean is_by_words;
 } Search;
 
 static sqlite3_stmt *prepare(VialAuditDb *db, const char *sql)
@@ -129,13 +130,26 @@ static void add_condition(Search *search, const char *condition, const char *val
 	g_string_append_printf(search->sql, " AND %s ?%d", condition, search->count);
 }
 
+/* Beside words that many records have, an index is asked whether it has this one: that takes a tenth of reading the record. */
+static void add_name(Search *search, const char *column, const char *index, const char *value)
+{
+	if (!search->is_by_words || !value) {
+		g_autofree char *condition = g_strconcat(column, " =", NULL);
+
+		add_condition(search, condition, value);
+		return;
+	}
+	search->values[search->count++] = value;
+	g_string_append_printf(search->sql,
+	                       " AND EXISTS (SELECT 1 FROM records AS named INDEXED BY %s WHERE named.%s = ?%d AND named.seq = words.rowid)", index,
+	                       column, search->count);
+}
+
 /* By the words, which come in the order of their records; or by something that names few, each looked up among the words. */
 static void write_beginning(Search *search, const VialAuditFilter *filter, const char *words, gboolean is_id)
 {
-	gboolean is_by_words = words && !filter->trace_id && !filter->sandbox && !filter->session;
-
 	g_string_append(search->sql, "SELECT seq, hash, header, body FROM ");
-	if (is_by_words)
+	if (search->is_by_words)
 		g_string_append(search->sql, "words CROSS JOIN records NOT INDEXED ON seq = words.rowid WHERE 1");
 	else
 		g_string_append_printf(search->sql, "records %s WHERE 1", choose_index(filter, is_id));
@@ -143,16 +157,19 @@ static void write_beginning(Search *search, const VialAuditFilter *filter, const
 		return;
 	search->values[search->count++] = words;
 	g_string_append_printf(search->sql,
-	                       is_by_words ? " AND words MATCH ?%d" : " AND EXISTS (SELECT 1 FROM words WHERE words MATCH ?%d AND words.rowid = seq)",
+	                       search->is_by_words ? " AND words MATCH ?%d"
+	                                           : " AND EXISTS (SELECT 1 FROM words WHERE words MATCH ?%d AND words.rowid = seq)",
 	                       search->count);
 }
 
 static void write_search(Search *search, const VialAuditFilter *filter, const char *words)
 {
 	gboolean is_id = filter->principal && is_principal_id(search->db, filter->principal);
-	const char *number = words && !filter->trace_id && !filter->sandbox && !filter->session ? "words.rowid" : "seq";
+	const char *number;
 	gint64 first, behind;
 
+	search->is_by_words = words && !filter->trace_id && !filter->sandbox && !filter->session;
+	number = search->is_by_words ? "words.rowid" : "seq";
 	bound(search->db, filter, &first, &behind);
 	if (filter->before > 0 && (behind == 0 || filter->before < behind))
 		behind = filter->before;
@@ -160,10 +177,10 @@ static void write_search(Search *search, const VialAuditFilter *filter, const ch
 	add_condition(search, "trace_id =", filter->trace_id);
 	add_condition(search, "sandbox =", filter->sandbox);
 	add_condition(search, "session =", filter->session);
-	add_condition(search, "agent =", filter->agent);
-	add_condition(search, is_id ? "principal =" : "principal_name =", filter->principal);
-	add_condition(search, "action =", filter->action);
-	add_condition(search, "project =", filter->project);
+	add_name(search, "agent", "records_agent", filter->agent);
+	add_name(search, is_id ? "principal" : "principal_name", is_id ? "records_principal" : "records_principal_name", filter->principal);
+	add_name(search, "action", "records_action", filter->action);
+	add_name(search, "project", "records_project", filter->project);
 	add_condition(search, "time >=", filter->from);
 	add_condition(search, "time <", filter->to);
 	if (first > 1)
