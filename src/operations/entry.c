@@ -66,11 +66,21 @@ static json_t *origin_json(const VialOrigin *origin, const char *span_id)
 	return json;
 }
 
-static json_t *make_header(const VialCaller *caller, VialVerb verb, const VialSandbox *sandbox, const char *span_id)
+/* Whose record it is. */
+static const char *concerned(const VialCaller *caller, const VialSandbox *sandbox, const char *project)
+{
+	if (project)
+		return project;
+	if (sandbox)
+		return vial_sandbox_project(sandbox);
+	return caller->principal ? caller->principal->project : VIAL_DEFAULT_PROJECT;
+}
+
+static json_t *make_header(const VialCaller *caller, VialVerb verb, const VialSandbox *sandbox, const char *project, const char *span_id)
 {
 	const VialOrigin *origin = caller->origin;
-	const char *project = sandbox ? vial_sandbox_project(sandbox) : caller->principal ? caller->principal->project : VIAL_DEFAULT_PROJECT;
-	json_t *header = json_pack("{s:s, s:s, s:o}", "action", vial_verb_rules(verb)->name, "project", project, "principal", principal_json(caller));
+	json_t *header = json_pack("{s:s, s:s, s:o}", "action", vial_verb_rules(verb)->name, "project", concerned(caller, sandbox, project),
+	                           "principal", principal_json(caller));
 	json_t *from = origin_json(origin, span_id);
 
 	if (origin) {
@@ -126,7 +136,7 @@ static gboolean record_beginning(VialEntry *entry, GError **error)
 	return vial_audit_add(entry->app->audit, header, g_steal_pointer(&body), FALSE, error);
 }
 
-static gboolean begin_record(VialEntry *entry, const VialCaller *caller, json_t *body, GError **error)
+static gboolean begin_record(VialEntry *entry, const VialCaller *caller, const char *project, json_t *body, GError **error)
 {
 	const VialVerbRules *rules = vial_verb_rules(entry->verb);
 	VialApp *app = entry->app;
@@ -137,12 +147,12 @@ static gboolean begin_record(VialEntry *entry, const VialCaller *caller, json_t 
 		json_decref(body);
 		return TRUE;
 	}
-	entry->audit =
-		vial_audit_begin(app->audit, make_header(caller, entry->verb, entry->sandbox, entry->span_id), body, more, rules->is_stop, error);
+	entry->audit = vial_audit_begin(app->audit, make_header(caller, entry->verb, entry->sandbox, project, entry->span_id), body, more,
+	                                rules->is_stop, error);
 	return entry->audit != NULL;
 }
 
-VialEntry *vial_entry_begin(const VialCaller *caller, VialVerb verb, VialSandbox *sandbox, json_t *body, GError **error)
+static VialEntry *begin(const VialCaller *caller, VialVerb verb, VialSandbox *sandbox, const char *project, json_t *body, GError **error)
 {
 	const VialVerbRules *rules = vial_verb_rules(verb);
 	const VialIdentity *principal = caller->principal;
@@ -166,7 +176,7 @@ VialEntry *vial_entry_begin(const VialCaller *caller, VialVerb verb, VialSandbox
 	slot = slot_of(entry);
 	if (slot)
 		vial_net_slot_mark(slot, &entry->network);
-	if (!begin_record(entry, caller, body ? body : json_object(), error)) {
+	if (!begin_record(entry, caller, project, body ? body : json_object(), error)) {
 		entry_free(entry);
 		return NULL;
 	}
@@ -174,6 +184,16 @@ VialEntry *vial_entry_begin(const VialCaller *caller, VialVerb verb, VialSandbox
 		return entry;
 	vial_entry_end(entry, "failed", NULL, NULL);
 	return NULL;
+}
+
+VialEntry *vial_entry_begin(const VialCaller *caller, VialVerb verb, VialSandbox *sandbox, json_t *body, GError **error)
+{
+	return begin(caller, verb, sandbox, NULL, body, error);
+}
+
+VialEntry *vial_entry_begin_in(const VialCaller *caller, VialVerb verb, const char *project, json_t *body, GError **error)
+{
+	return begin(caller, verb, NULL, project, body, error);
 }
 
 /* Facts */
@@ -389,7 +409,7 @@ void vial_entry_refuse(const VialCaller *caller, VialVerb verb, const VialSandbo
 	/* Somebody who looks for what is not there is no news; somebody who tries to do something with it is. */
 	if (!error || (!is_right && vial_verb_rules(verb)->record == VIAL_NO_RECORD))
 		return;
-	header = make_header(caller, verb, sandbox, NULL);
+	header = make_header(caller, verb, sandbox, NULL, NULL);
 	body = json_object();
 	if (!sandbox && sandbox_id && g_utf8_validate(sandbox_id, -1, NULL) && strlen(sandbox_id) <= 64)
 		json_object_set_new(header, "sandbox", json_string(sandbox_id));

@@ -16,6 +16,8 @@ typedef struct VialEntry VialEntry;
  * done: the code, the path, the policy. Verbs without a record have an entry too: it is only timed.
  */
 VialEntry *vial_entry_begin(const VialCaller *caller, VialVerb verb, VialSandbox *sandbox, json_t *body, GError **error);
+/* The same for what is about a project, which need not be the caller's own: it is recorded there, for those whom it concerns. */
+VialEntry *vial_entry_begin_in(const VialCaller *caller, VialVerb verb, const char *project, json_t *body, GError **error);
 /* The operation's id: 20 characters. */
 const char *vial_entry_id(const VialEntry *entry);
 /* Another fact, known by now: of the header, which is kept for ever, or of the body. Values are taken over. */

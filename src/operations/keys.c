@@ -262,7 +262,7 @@ gboolean vial_op_key_create(const VialCaller *caller, const VialKeyRequest *requ
 		spec_clear(&spec);
 		return FALSE;
 	}
-	if (!(entry = vial_entry_begin(caller, VIAL_VERB_KEY_CREATE, NULL, key_record(&spec, NULL), error))) {
+	if (!(entry = vial_entry_begin_in(caller, VIAL_VERB_KEY_CREATE, spec.project, key_record(&spec, NULL), error))) {
 		spec_clear(&spec);
 		return FALSE;
 	}
@@ -306,7 +306,7 @@ gboolean vial_op_key_change(const VialCaller *caller, const char *id, const Vial
 		spec_clear(&spec);
 		return FALSE;
 	}
-	if (!(entry = vial_entry_begin(caller, VIAL_VERB_KEY_CHANGE, NULL, key_record(&spec, id), error))) {
+	if (!(entry = vial_entry_begin_in(caller, VIAL_VERB_KEY_CHANGE, spec.project, key_record(&spec, id), error))) {
 		spec_clear(&spec);
 		return FALSE;
 	}
@@ -335,8 +335,8 @@ gboolean vial_op_key_rotate(const VialCaller *caller, const char *id, gint64 ove
 	if (overlap_seconds == 0 && caller->principal->kind == VIAL_PRINCIPAL_KEY && strcmp(caller->principal->id, id) == 0)
 		return vial_fail(error, VIAL_ERROR_INVALID,
 		                 "field \"overlap_seconds\" must not be 0 for the key that asks: it would end before it is told its new secret");
-	entry = vial_entry_begin(caller, VIAL_VERB_KEY_ROTATE, NULL,
-	                         json_pack("{s:s, s:I}", "key", id, "overlap_seconds", (json_int_t)overlap_seconds), error);
+	entry = vial_entry_begin_in(caller, VIAL_VERB_KEY_ROTATE, vial_key_identity(key)->project,
+	                            json_pack("{s:s, s:I}", "key", id, "overlap_seconds", (json_int_t)overlap_seconds), error);
 	if (!entry)
 		return FALSE;
 	change = change_new(entry, done, data);
@@ -350,8 +350,8 @@ gboolean vial_op_key_revoke(const VialCaller *caller, const char *id, VialDocume
 	VialKey *key = find_own(caller, VIAL_VERB_KEY_REVOKE, id, error);
 	VialEntry *entry;
 
-	if (!key || !(entry = vial_entry_begin(caller, VIAL_VERB_KEY_REVOKE, NULL,
-	                                       json_pack("{s:s, s:s}", "key", id, "name", vial_key_identity(key)->name), error)))
+	if (!key || !(entry = vial_entry_begin_in(caller, VIAL_VERB_KEY_REVOKE, vial_key_identity(key)->project,
+	                                          json_pack("{s:s, s:s}", "key", id, "name", vial_key_identity(key)->name), error)))
 		return FALSE;
 	vial_keys_revoke(caller->app->keys, key, on_stored, change_new(entry, done, data));
 	return TRUE;

@@ -121,8 +121,8 @@ gboolean vial_op_project_create(const VialCaller *caller, const VialProjectReque
 		                 VIAL_PROJECT_NAME_MAX_BYTES);
 	if (!(quotas = read_quotas(NULL, request, error)))
 		return FALSE;
-	entry = vial_entry_begin(
-		caller, VIAL_VERB_PROJECT_CREATE, NULL,
+	entry = vial_entry_begin_in(
+		caller, VIAL_VERB_PROJECT_CREATE, request->name,
 		json_pack("{s:s, s:o, s:b}", "name", request->name, "quotas", vial_quotas_json(quotas), "legal_hold", request->legal_hold > 0),
 		error);
 	if (!entry) {
@@ -154,7 +154,7 @@ gboolean vial_op_project_change(const VialCaller *caller, const char *name, cons
 	                 vial_quotas_json(project->quotas), "quotas", vial_quotas_json(quotas));
 	if (request->legal_hold >= 0)
 		json_object_set_new(body, "legal_hold", json_boolean(request->legal_hold));
-	if (!(entry = vial_entry_begin(caller, VIAL_VERB_PROJECT_CHANGE, NULL, body, error))) {
+	if (!(entry = vial_entry_begin_in(caller, VIAL_VERB_PROJECT_CHANGE, project->name, body, error))) {
 		vial_quotas_free(quotas);
 		return FALSE;
 	}
@@ -173,8 +173,8 @@ gboolean vial_op_quota_put(const VialCaller *caller, const char *name, json_t *j
 
 	if (!project || !(quotas = read_quotas(NULL, &request, error)))
 		return FALSE;
-	entry = vial_entry_begin(
-		caller, VIAL_VERB_QUOTA_CHANGE, NULL,
+	entry = vial_entry_begin_in(
+		caller, VIAL_VERB_QUOTA_CHANGE, project->name,
 		json_pack("{s:s, s:o, s:o}", "name", project->name, "before", vial_quotas_json(project->quotas), "quotas", vial_quotas_json(quotas)),
 		error);
 	if (!entry) {
@@ -196,7 +196,7 @@ gboolean vial_op_project_delete(const VialCaller *caller, const char *name, Vial
 		return FALSE;
 	if (strcmp(project->name, VIAL_DEFAULT_PROJECT) == 0)
 		return vial_fail(error, VIAL_ERROR_CONFLICT, "the project " VIAL_DEFAULT_PROJECT " is the operator's and cannot be deleted");
-	if (!(entry = vial_entry_begin(caller, VIAL_VERB_PROJECT_DELETE, NULL, json_pack("{s:s}", "name", project->name), error)))
+	if (!(entry = vial_entry_begin_in(caller, VIAL_VERB_PROJECT_DELETE, project->name, json_pack("{s:s}", "name", project->name), error)))
 		return FALSE;
 	vial_project_delete(caller->app, project, on_changed, change_new(caller, entry, NULL, done, data));
 	return TRUE;

@@ -21,6 +21,7 @@ typedef struct {
 	VialProject *project;
 	guint pending;
 	guint rounds;
+	GHashTable *told; /* ids of sandboxes whose end is on record */
 	VialStoreDone done;
 	gpointer data;
 } Ending;
@@ -33,6 +34,7 @@ static void ending_over(const GError *error, gpointer data)
 
 	if (ending->done)
 		ending->done(error, ending->data);
+	g_hash_table_unref(ending->told);
 	g_free(ending);
 }
 
@@ -64,6 +66,8 @@ static guint delete_sandboxes(Ending *ending)
 			continue;
 		found++;
 		ending->pending++;
+		if (g_hash_table_add(ending->told, g_strdup(vial_sandbox_id(sandbox))))
+			vial_sandbox_record(sandbox, "sandbox.delete", "its project is deleted");
 		vial_sandbox_delete(sandbox, on_sandbox_gone, ending);
 	}
 	return found;
@@ -129,6 +133,7 @@ static Ending *ending_new(VialApp *app, VialProject *project, VialStoreDone done
 	Ending *ending = g_new0(Ending, 1);
 
 	*ending = (Ending){ .app = app, .project = project, .done = done, .data = data };
+	ending->told = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, NULL);
 	vial_log_info("project", "is being deleted", "project", project->name);
 	return ending;
 }
