@@ -85,6 +85,19 @@ static gboolean check_modes(const json_t *list, GError **error)
 	return TRUE;
 }
 
+/* GLib's own parser takes "::/129" for "::/0": what should be nobody would be everybody. */
+static GInetAddressMask *parse_mask(const char *text)
+{
+	const char *slash = strchr(text, '/');
+	g_autofree char *address_text = slash ? g_strndup(text, (gsize)(slash - text)) : g_strdup(text);
+	g_autoptr(GInetAddress) address = g_inet_address_new_from_string(address_text);
+	guint64 bits = address ? g_inet_address_get_native_size(address) * 8 : 0, length = bits;
+
+	if (!address || (slash && !g_ascii_string_to_unsigned(slash + 1, 10, 0, bits, &length, NULL)))
+		return NULL;
+	return g_inet_address_mask_new(address, (guint)length, NULL);
+}
+
 static gboolean read_masks(VialAllow *allow, GError **error)
 {
 	const json_t *item;
@@ -94,7 +107,7 @@ static gboolean read_masks(VialAllow *allow, GError **error)
 		return TRUE;
 	allow->masks = g_ptr_array_new_with_free_func(g_object_unref);
 	json_array_foreach (allow->source_cidrs, i, item) {
-		GInetAddressMask *mask = g_inet_address_mask_new_from_string(json_string_value(item), NULL);
+		GInetAddressMask *mask = parse_mask(json_string_value(item));
 
 		if (!mask)
 			return vial_fail(error, VIAL_ERROR_INVALID,
@@ -117,9 +130,9 @@ gboolean vial_allow_read(const json_t *json, VialAllow **out, GError **error)
 	if (!json_is_object(json))
 		return vial_fail(error, VIAL_ERROR_INVALID, "field \"allow\" must be an object");
 	allow = g_new0(VialAllow, 1);
-	if (!check_names(json, error) || !read_list(json, "agents", &allow->agents, error) || !read_list(json, "templates", &allow->templates, error) ||
-	    !read_list(json, "network_modes", &allow->network_modes, error) || !read_list(json, "source_cidrs", &allow->source_cidrs, error) ||
-	    !check_modes(allow->network_modes, error) || !read_masks(allow, error)) {
+	if (!check_names(json, error) || !read_list(json, "agents", &allow->agents, error) ||
+	    !read_list(json, "templates", &allow->templates, error) || !read_list(json, "network_modes", &allow->network_modes, error) ||
+	    !read_list(json, "source_cidrs", &allow->source_cidrs, error) || !check_modes(allow->network_modes, error) || !read_masks(allow, error)) {
 		vial_allow_free(allow);
 		return FALSE;
 	}
@@ -185,7 +198,7 @@ gboolean vial_allow_is_within(const VialAllow *inner, const VialAllow *outer, co
 
 	inner = inner ? inner : &all;
 	outer = outer ? outer : &all;
-	*out_field = !list_is_within(inner->agents, outer->agents)               ? "agents"
+	*out_field = !list_is_within(inner->agents, outer->agents)                 ? "agents"
 	             : !list_is_within(inner->templates, outer->templates)         ? "templates"
 	             : !list_is_within(inner->network_modes, outer->network_modes) ? "network_modes"
 	             : !masks_are_within(inner->masks, outer->masks)               ? "source_cidrs"

@@ -14,7 +14,7 @@ typedef struct VialAllow VialAllow;
  * error. */
 gboolean vial_allow_read(const json_t *json, VialAllow **out, GError **error);
 VialAllow *vial_allow_copy(const VialAllow *allow); /* of NULL it is NULL */
-void vial_allow_free(VialAllow *allow); /* accepts NULL */
+void vial_allow_free(VialAllow *allow);             /* accepts NULL */
 json_t *vial_allow_json(const VialAllow *allow);
 
 /* Whether everything that `inner` lets through, `outer` does too; else *out_field is the list that is wider. Both may be NULL. */

@@ -449,8 +449,7 @@ static gboolean fits_runs(const Scope *scope, const VialQuotas *quotas, gint64 r
 	if (quotas->max_concurrent_runs > 0)
 		json_object_set_new(detail, "retry_after", json_integer(1));
 	return vial_fail_with(error, VIAL_ERROR_QUOTA, detail,
-	                      "%s %s runs %" G_GINT64_FORMAT
-	                      " cells and commands at once%s%s%s, and may run %" G_GINT64_FORMAT
+	                      "%s %s runs %" G_GINT64_FORMAT " cells and commands at once%s%s%s, and may run %" G_GINT64_FORMAT
 	                      "; wait for one to end, or have an operator raise max_concurrent_runs",
 	                      scope->key_name ? "the key" : "the project", scope->key_name ? scope->key_name : scope->project, running,
 	                      *text ? " (" : "", text, *text ? ")" : "", quotas->max_concurrent_runs);
