@@ -85,6 +85,19 @@ static gboolean check_modes(const json_t *list, GError **error)
 	return TRUE;
 }
 
+/* GLib's own parser takes "::/129" for "::/0": what should be nobody would be everybody. */
+static GInetAddressMask *parse_mask(const char *text)
+{
+	const char *slash = strchr(text, '/');
+	g_autofree char *address_text = slash ? g_strndup(text, (gsize)(slash - text)) : g_strdup(text);
+	g_autoptr(GInetAddress) address = g_inet_address_new_from_string(address_text);
+	guint64 bits = address ? g_inet_address_get_native_size(address) * 8 : 0, length = bits;
+
+	if (!address || (slash && !g_ascii_string_to_unsigned(slash + 1, 10, 0, bits, &length, NULL)))
+		return NULL;
+	return g_inet_address_mask_new(address, (guint)length, NULL);
+}
+
 static gboolean read_masks(VialAllow *allow, GError **error)
 {
 	const json_t *item;
@@ -94,7 +107,7 @@ static gboolean read_masks(VialAllow *allow, GError **error)
 		return TRUE;
 	allow->masks = g_ptr_array_new_with_free_func(g_object_unref);
 	json_array_foreach (allow->source_cidrs, i, item) {
-		GInetAddressMask *mask = g_inet_address_mask_new_from_string(json_string_value(item), NULL);
+		GInetAddressMask *mask = parse_mask(json_string_value(item));
 
 		if (!mask)
 			return vial_fail(error, VIAL_ERROR_INVALID,

@@ -232,7 +232,7 @@ static gboolean read_new(const VialCaller *caller, const VialKeyRequest *request
 
 	*out = (VialKeySpec){ .name = request->name ? request->name : "", .created_by = caller->principal->id };
 	if (!(out->project = vial_operation_project(caller, VIAL_VERB_KEY_CREATE, request->project, error)) ||
-	    !vial_check_text("name", request->name, VIAL_KEY_NAME_MAX_BYTES, error) ||
+	    !vial_check_label("name", request->name, VIAL_KEY_NAME_MAX_BYTES, error) ||
 	    !vial_check_required("role", request->role, VIAL_NAME_MAX_BYTES, error) ||
 	    !read_role(caller, request->role, out->project, &out->role, error) || !read_expiry(request->expires_at, &out->expires_at_ms, error) ||
 	    !vial_check_choice("form", request->form, vial_key_forms, &form, error))
@@ -286,7 +286,7 @@ static gboolean read_change(const VialCaller *caller, const VialKey *key, const 
 		              .role = old->role,
 		              .project = old->project,
 		              .expires_at_ms = request->clears_expiry ? 0 : old->expires_at_ms };
-	return vial_check_text("name", request->name, VIAL_KEY_NAME_MAX_BYTES, error) &&
+	return vial_check_label("name", request->name, VIAL_KEY_NAME_MAX_BYTES, error) &&
 	       (!request->role || read_role(caller, request->role, old->project, &out->role, error)) &&
 	       read_expiry(request->expires_at, &out->expires_at_ms, error) && read_narrowing(allow, limits, out, error);
 }

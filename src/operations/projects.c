@@ -101,8 +101,8 @@ static VialQuotas *read_quotas(const VialQuotas *old, const VialProjectRequest *
 
 static gboolean check_description(const char *description, GError **error)
 {
-	return !description || strlen(description) <= VIAL_PROJECT_DESCRIPTION_MAX_BYTES ||
-	       vial_fail(error, VIAL_ERROR_INVALID, "field \"description\" is too long: at most %d bytes", VIAL_PROJECT_DESCRIPTION_MAX_BYTES);
+	/* "" takes it away. */
+	return !description || !*description || vial_check_label("description", description, VIAL_PROJECT_DESCRIPTION_MAX_BYTES, error);
 }
 
 gboolean vial_op_project_create(const VialCaller *caller, const VialProjectRequest *request, VialDocumentDone done, gpointer data, GError **error)

@@ -15,6 +15,14 @@ gboolean vial_check_text(const char *field, const char *text, gsize max_bytes, G
 	return TRUE;
 }
 
+gboolean vial_check_label(const char *field, const char *text, gsize max_bytes, GError **error)
+{
+	for (const char *c = text; c && *c; c++)
+		if (g_ascii_iscntrl(*c))
+			return vial_fail(error, VIAL_ERROR_INVALID, "field \"%s\" must not have control characters in it", field);
+	return vial_check_text(field, text, max_bytes, error);
+}
+
 gboolean vial_check_required(const char *field, const char *text, gsize max_bytes, GError **error)
 {
 	if (!text)

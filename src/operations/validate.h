@@ -10,6 +10,8 @@
 
 /* "" is refused, NULL is not: the field was left out. */
 gboolean vial_check_text(const char *field, const char *text, gsize max_bytes, GError **error);
+/* One line for people to read, in lists and in sentences. */
+gboolean vial_check_label(const char *field, const char *text, gsize max_bytes, GError **error);
 gboolean vial_check_required(const char *field, const char *text, gsize max_bytes, GError **error);
 gboolean vial_check_path(const char *field, const char *path, GError **error); /* required */
 gboolean vial_check_user(const char *user, GError **error);

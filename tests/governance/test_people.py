@@ -7,7 +7,8 @@ import pytest
 
 import forge
 from fake import Fake
-from tools import check_refusal, records, wait_until
+from test_matrix import CALLS, ask, least, lines
+from tools import UNKNOWN_ID, check_refusal, records, wait_until
 from vial import Client, Daemon
 from world import Project, Stream, all_end
 
@@ -80,6 +81,22 @@ def test_a_role_of_a_person_is_enough_or_not_like_a_key_s(person, lab):
     check_refusal(developer.ask("GET", lab.sandbox.path, headers={"X-Vial-Project": "other"}), 403)
     other = person("both", sub="b")
     check_refusal(other.ask("GET", lab.sandbox.path, headers={"X-Vial-Project": "other"}), 404)
+
+
+def test_a_person_meets_the_same_rule_at_every_route(client, person, lab):
+    """One role is enough to show that rights are looked at in one place: test_matrix.py has them all, for keys."""
+    viewer, nobody = person("lab-viewers", sub="v"), person("lab-viewers", sub="v", exp=1000)
+    ids = {"id": lab.sandbox.id, "project": "lab", "port": "8000", "path": "x", "name": "minimal", "key": UNKNOWN_ID, "snapshot": UNKNOWN_ID, "pid": "1", "sid": UNKNOWN_ID, "seq": "1"}
+    elsewhere = {**ids, "id": client.create().id, "project": "default"}
+    for line in lines():
+        assert ask(nobody, line, ids)[0] == 401, line
+        if least(line) != "viewer":
+            answer = ask(viewer, line, ids)
+            assert answer[0] == 403 and answer[1]["detail"]["role"] == least(line), (line, answer)
+        elif "{id}" in line or "{project}" in line:
+            assert ask(viewer, line, ids)[0] in CALLS[line].expect, line
+            assert ask(viewer, line, elsewhere)[0] == 404, line
+    client.ask("DELETE", f"/v1/sandboxes/{elsewhere['id']}")
 
 
 @pytest.mark.parametrize("claims,status", [

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* JSON and query into C, by type only. */
+#include <string.h>
+
 #include "surfaces/native/native.h"
 #include "util/json.h"
 
@@ -55,6 +57,22 @@ gboolean vial_decode_list(const json_t *body, const char *field, json_t **out, G
 	if (!json_is_array(value))
 		return vial_fail(error, VIAL_ERROR_INVALID, "field \"%s\" must be an array", field);
 	*out = value;
+	return TRUE;
+}
+
+gboolean vial_decode_known(const json_t *body, const char *const *names, GError **error)
+{
+	const char *name;
+	json_t *value;
+
+	json_object_foreach ((json_t *)body, name, value) {
+		g_autofree char *list = NULL;
+
+		if (g_strv_contains(names, name) || strcmp(name, "origin") == 0)
+			continue;
+		list = g_strjoinv(", ", (char **)names);
+		return vial_fail(error, VIAL_ERROR_INVALID, "field \"%.64s\" is none that there is here: these are %s", name, list);
+	}
 	return TRUE;
 }
 

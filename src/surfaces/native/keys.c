@@ -8,14 +8,15 @@
 
 static gboolean decode(const json_t *body, VialKeyRequest *out, GError **error)
 {
+	static const char *const names[] = { "name", "role", "project", "form", "expires_at", "allow", "limits", NULL };
 	json_t *expires = json_object_get(body, "expires_at");
 
 	*out = (VialKeyRequest){ .allow = json_object_get(body, "allow"),
 		                 .limits = json_object_get(body, "limits"),
 		                 .clears_expiry = json_is_null(expires) };
-	return vial_decode_text(body, "name", &out->name, error) && vial_decode_text(body, "role", &out->role, error) &&
-	       vial_decode_text(body, "project", &out->project, error) && vial_decode_text(body, "form", &out->form, error) &&
-	       vial_decode_text(body, "expires_at", &out->expires_at, error);
+	return vial_decode_known(body, names, error) && vial_decode_text(body, "name", &out->name, error) &&
+	       vial_decode_text(body, "role", &out->role, error) && vial_decode_text(body, "project", &out->project, error) &&
+	       vial_decode_text(body, "form", &out->form, error) && vial_decode_text(body, "expires_at", &out->expires_at, error);
 }
 
 void vial_api_key_list(VialRequest *request)

@@ -70,6 +70,9 @@ gboolean vial_decode_real(const json_t *body, const char *field, double *out, GE
 gboolean vial_decode_bool(const json_t *body, const char *field, gboolean *out, GError **error);
 gboolean vial_decode_object(const json_t *body, const char *field, json_t **out, GError **error);
 gboolean vial_decode_list(const json_t *body, const char *field, json_t **out, GError **error);
+/* For what gives rights or takes them: whoever misspells a field believes something of them that is not so. `names` ends with NULL; "origin" may
+ * always be said. */
+gboolean vial_decode_known(const json_t *body, const char *const *names, GError **error);
 /* A number in the query. */
 gboolean vial_decode_query_int(const VialRequest *request, const char *name, gint64 *out, GError **error);
 /* The path's {pid}: NOT_FOUND when it is none. */

@@ -10,12 +10,13 @@
 
 static gboolean decode(const json_t *body, VialProjectRequest *out, GError **error)
 {
+	static const char *const names[] = { "name", "description", "quotas", "ceilings", "legal_hold", NULL };
 	gboolean legal_hold = -1;
 
 	*out = (VialProjectRequest){ .legal_hold = -1 };
-	if (!vial_decode_text(body, "name", &out->name, error) || !vial_decode_text(body, "description", &out->description, error) ||
-	    !vial_decode_object(body, "quotas", &out->quotas, error) || !vial_decode_object(body, "ceilings", &out->ceilings, error) ||
-	    !vial_decode_bool(body, "legal_hold", &legal_hold, error))
+	if (!vial_decode_known(body, names, error) || !vial_decode_text(body, "name", &out->name, error) ||
+	    !vial_decode_text(body, "description", &out->description, error) || !vial_decode_object(body, "quotas", &out->quotas, error) ||
+	    !vial_decode_object(body, "ceilings", &out->ceilings, error) || !vial_decode_bool(body, "legal_hold", &legal_hold, error))
 		return FALSE;
 	out->legal_hold = legal_hold;
 	return TRUE;
