@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * For LD_PRELOAD: the wall clock, moved by as many seconds as the file says that VIAL_TEST_CLOCK names (eight bytes, mapped, so that a test can move it
- * while the program runs). The monotonic clock is left alone, as it is when somebody sets a real one.
+ * For LD_PRELOAD: the wall clock, moved by as many seconds as the file says that VIAL_TEST_CLOCK names (eight bytes, mapped, so that a test can move
+ * it while the program runs). The monotonic clock is left alone, as it is when somebody sets a real one.
  */
 #define _GNU_SOURCE
 #include <fcntl.h>
