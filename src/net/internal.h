@@ -54,6 +54,7 @@ struct VialNetSlot {
 	guint log_watch;
 	guint conntrack_watch;
 	VialNetCounters counters;
+	VialNetMark told; /* of what was refused: up to where it is on record */
 	/* change.c */
 	GQueue changes; /* VialNetChange: the one under way, then those that wait */
 	gboolean is_changing;

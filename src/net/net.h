@@ -140,6 +140,12 @@ typedef struct {
 	guint64 last_event;
 } VialNetMark;
 void vial_net_slot_mark(const VialNetSlot *slot, VialNetMark *out);
+/*
+ * Up to where it is on record. The kernel tells of a refused connection some 30 ms later, which may be after the operation that wanted it has ended:
+ * the next one tells it then, and nothing is lost.
+ */
+void vial_net_slot_untold(const VialNetSlot *slot, VialNetMark *out);
+void vial_net_slot_told(VialNetSlot *slot, const VialNetMark *mark);
 
 typedef struct {
 	guint64 connections_allowed;

@@ -431,6 +431,17 @@ void vial_net_slot_mark(const VialNetSlot *slot, VialNetMark *out)
 	out->last_event = vial_events_last(slot->events);
 }
 
+void vial_net_slot_untold(const VialNetSlot *slot, VialNetMark *out)
+{
+	*out = slot->told;
+}
+
+void vial_net_slot_told(VialNetSlot *slot, const VialNetMark *mark)
+{
+	if (mark->refused > slot->told.refused)
+		slot->told = *mark;
+}
+
 void vial_net_slot_counters(VialNetSlot *slot, VialNetCounters *out)
 {
 	guint64 from_guest, to_guest;

@@ -175,7 +175,7 @@ static VialEntry *begin(const VialCaller *caller, VialVerb verb, VialSandbox *sa
 	}
 	slot = slot_of(entry);
 	if (slot)
-		vial_net_slot_mark(slot, &entry->network);
+		vial_net_slot_untold(slot, &entry->network);
 	if (!begin_record(entry, caller, project, body ? body : json_object(), error)) {
 		entry_free(entry);
 		return NULL;
@@ -240,7 +240,7 @@ gsize vial_entry_text_max(const VialEntry *entry)
 
 /* The end */
 
-/* What the sandbox was refused on the network meanwhile; by this operation or by another that ran beside it. */
+/* What the sandbox was refused on the network meanwhile, or before and nobody has told: by this operation, or by what runs beside it. */
 static void tell_refusals(VialEntry *entry)
 {
 	VialNetSlot *slot = slot_of(entry);
@@ -254,6 +254,7 @@ static void tell_refusals(VialEntry *entry)
 	if (now.refused <= entry->network.refused)
 		return;
 	vial_entry_set(entry, "network_refused", json_integer((json_int_t)(now.refused - entry->network.refused)));
+	vial_net_slot_told(slot, &now);
 	events = vial_net_slot_events(slot, entry->network.last_event, REFUSALS_MAX);
 	list = json_array();
 	json_array_foreach (json_object_get(events, "events"), i, event)
