@@ -17,6 +17,8 @@
 /* A body beyond this is left out: callers keep to limits far below (operations/entry.c), escaping may make six bytes of one. */
 #define MAX_BODY_BYTES (VIAL_SPOOL_MAX_ENTRY_BYTES - 256 * 1024)
 #define SALT_DIGITS 32
+/* Records that wait for the database while it cannot be written; then even refusals are only logged. */
+#define MAX_BEHIND 10000
 /* Smaller steps are what time servers do every day. */
 #define CLOCK_BACK_MS 1000
 
@@ -196,6 +198,8 @@ gboolean vial_audit_add(VialAudit *audit, json_t *header, json_t *body, gboolean
 
 	if (!audit->is_on)
 		return TRUE;
+	if (!is_urgent && audit->seq - audit->in_database > MAX_BEHIND && !vial_audit_check_room(audit, error))
+		return FALSE;
 	note_clock(audit);
 	vial_audit_make_record(audit, header, body, &item);
 	cost = vial_spool_cost(sizeof(Packed) + item.header_size + item.body_size);
@@ -496,6 +500,8 @@ void vial_audit_leave(VialAudit *audit)
 		return;
 	g_clear_handle_id(&audit->checking, g_source_remove);
 	audit->is_leaving = TRUE;
+	/* While there are still threads to answer them. */
+	vial_audit_drop_waiters(audit);
 }
 
 void vial_audit_close(VialAudit *audit)
@@ -505,7 +511,6 @@ void vial_audit_close(VialAudit *audit)
 	vial_audit_leave(audit);
 	vial_audit_sync_free(audit->sync);
 	vial_audit_writer_free(audit->writer);
-	vial_audit_drop_waiters(audit);
 	vial_audit_db_close(audit->reader);
 	vial_places_free(audit->places);
 	vial_spool_free(audit->spool);

@@ -28,7 +28,10 @@ typedef struct VialAuditEntry VialAuditEntry;
  * at start. An audit that is switched off (setting `audit`) records nothing, and everything else works.
  */
 VialAudit *vial_audit_open(const VialConfig *config, const GPtrArray *calls, GError **error);
-/* The end is near: what looks through the whole record stops, so that nobody has to wait for it. Both accept NULL. */
+/*
+ * The end is near: what looks through the whole record stops, and whoever waits for the database is answered with what is there. While there still
+ * are worker threads. Both accept NULL.
+ */
 void vial_audit_leave(VialAudit *audit);
 void vial_audit_close(VialAudit *audit);
 

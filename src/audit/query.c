@@ -26,13 +26,23 @@ static gboolean is_there(const VialAudit *audit, const Waiter *waiter)
 	       (!waiter->is_signed || audit->signed_through >= waiter->seq);
 }
 
+static GError *leaving_error(void)
+{
+	return g_error_new_literal(VIAL_ERROR, VIAL_ERROR_UNAVAILABLE, "this Vial is shutting down");
+}
+
 void vial_audit_wait(VialAudit *audit, gboolean is_signed, VialAuditReady ready, gpointer data)
 {
 	Waiter waiter = { audit->seq, audit->charge, is_signed, ready, data };
 
-	/* While nothing gets there, what is there is told at once. */
-	if (is_there(audit, &waiter) || audit->failure)
-		return ready(is_there(audit, &waiter) ? NULL : audit->failure, data);
+	if (is_there(audit, &waiter))
+		return ready(NULL, data);
+	/* While nothing gets there, and when nobody will be left to say so, what is there is told at once. */
+	if (audit->failure || audit->is_leaving) {
+		g_autoptr(GError) error = audit->failure ? g_error_copy(audit->failure) : leaving_error();
+
+		return ready(error, data);
+	}
 	g_queue_push_tail(&audit->waiters, g_memdup2(&waiter, sizeof(waiter)));
 	if (is_signed)
 		vial_audit_writer_sign(audit->writer);
@@ -62,7 +72,7 @@ void vial_audit_settle_waiters(VialAudit *audit, const GError *error)
 
 void vial_audit_drop_waiters(VialAudit *audit)
 {
-	g_autoptr(GError) error = g_error_new_literal(VIAL_ERROR, VIAL_ERROR_UNAVAILABLE, "this Vial is shutting down");
+	g_autoptr(GError) error = leaving_error();
 
 	vial_audit_settle_waiters(audit, error);
 }

@@ -54,6 +54,8 @@ static void on_checked(json_t *verdict, const GError *error, gpointer data)
 	VialAudit *audit = data;
 	const char *finding = json_string_value(json_object_get(verdict, "finding"));
 
+	if (audit->is_leaving)
+		return;
 	if (error)
 		vial_log_warning("audit", "the record could not be looked through", "error", error->message);
 	else if (strcmp(finding, "good") != 0 && !audit->complaint) {

@@ -4,7 +4,6 @@
 import json
 import sqlite3
 import threading
-import time
 
 from record import found, prove, verdict, work
 from tools import check_refusal, wait_until

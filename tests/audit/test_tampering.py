@@ -37,16 +37,21 @@ def start(place, *options):
 
 
 @pytest.fixture
-def copy(original, place):
-    """A copy whose owner may do with it what he likes, and a way to start viald on it. The spool, which holds the newest records a second time, is
-    removed: of an installation with many records it knows but few."""
+def whole(original, place):
+    """A copy whose owner may do with it what he likes, and a way to start viald on it."""
     shutil.copytree(original, place, dirs_exist_ok=True)
     copy = Copy(place)
-    for path in copy.spool():
-        path.unlink()
     yield copy
     for daemon in copy.daemons:
         daemon.stop()
+
+
+@pytest.fixture
+def copy(whole):
+    """The same without the spool, which holds the newest records a second time: of an installation with many records it knows but few."""
+    for path in whole.spool():
+        path.unlink()
+    return whole
 
 
 class Copy:
@@ -183,36 +188,27 @@ def test_viald_goes_on_behind_what_was_signed_so_that_the_gap_stays_a_gap(copy):
     assert verify(export(client), keys(client))[:2] == ("removed", 9)
 
 
-def test_rows_that_the_spool_still_has_come_back(original, place):
-    shutil.copytree(original, place, dirs_exist_ok=True)
-    copy = Copy(place)
-    change(copy, "DELETE FROM records WHERE seq IN (5, 12)")
-    client = copy.start()
+def test_rows_that_the_spool_still_has_come_back(whole):
+    change(whole, "DELETE FROM records WHERE seq IN (5, 12)")
+    client = whole.start()
     assert [record["seq"] for record in found(client)] == list(range(1, RECORDS + 1)) and prove(client) == RECORDS
-    copy.daemons[-1].stop()
 
 
-def test_a_damaged_spool_is_told_and_gone_on_with(original, place):
-    shutil.copytree(original, place, dirs_exist_ok=True)
-    copy = Copy(place)
-    content = bytearray(copy.spool()[0].read_bytes())
+def test_a_damaged_spool_is_told_and_gone_on_with(whole):
+    content = bytearray(whole.spool()[0].read_bytes())
     content[2000] ^= 1
-    copy.spool()[0].write_bytes(content)
-    client = copy.start()
+    whole.spool()[0].write_bytes(content)
+    client = whole.start()
     said = verdict(client)
     assert not said["ok"] and "spool" in said["complaint"] and said["finding"] == "good"
     work(client, 1)
-    copy.daemons[-1].stop()
 
 
 @pytest.mark.parametrize("size", [0, 1, 19, 20, 500, 3000, 5000])
-def test_a_spool_that_is_cut_anywhere_costs_nothing_that_the_database_has(original, place, size):
-    shutil.copytree(original, place, dirs_exist_ok=True)
-    copy = Copy(place)
-    os.truncate(copy.spool()[0], size)
-    client = copy.start()
+def test_a_spool_that_is_cut_anywhere_costs_nothing_that_the_database_has(whole, size):
+    os.truncate(whole.spool()[0], size)
+    client = whole.start()
     assert prove(client) == RECORDS
-    copy.daemons[-1].stop()
 
 
 # Of an export
