@@ -432,6 +432,11 @@ GHashTable *vial_audit_meters(VialAudit *audit)
 	return audit->meters;
 }
 
+char *vial_audit_redact(const VialAudit *audit, const char *text, gsize size)
+{
+	return audit->is_on ? vial_redact_text(audit->redactor, text, size) : NULL;
+}
+
 gboolean vial_audit_is_on(const VialAudit *audit)
 {
 	return audit->is_on;

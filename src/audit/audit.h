@@ -56,6 +56,10 @@ gboolean vial_audit_end(VialAudit *audit, VialAuditEntry *entry, GError **error)
 /* A record of something that is over or was refused: without a note. */
 gboolean vial_audit_add(VialAudit *audit, json_t *header, json_t *body, gboolean is_urgent, GError **error);
 
+/* A text without secrets; NULL: it has none. Records are freed of them as they are written: this is for what is cut before, where one might be cut in
+ * two. */
+char *vial_audit_redact(const VialAudit *audit, const char *text, gsize size);
+
 /* The number of the last record that is not yet flushed to the disk, where that is waited for; else 0. */
 guint64 vial_audit_uncommitted(const VialAudit *audit);
 typedef void (*VialAuditCommitted)(guint64 seq, gboolean has_failed, gpointer data);

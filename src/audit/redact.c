@@ -94,28 +94,35 @@ void vial_redactor_free(VialRedactor *redactor)
 	g_free(redactor);
 }
 
-static gboolean has_mark(const char *text)
+static gboolean has_mark(const char *text, gsize size)
 {
 	for (gsize i = 0; i < G_N_ELEMENTS(marks); i++)
-		if (strstr(text, marks[i]))
+		if (memmem(text, size, marks[i], strlen(marks[i])))
 			return TRUE;
 	return FALSE;
 }
 
 /* A text too deep or too long for the expression is not let through unread. */
-static void redact_text(const VialRedactor *redactor, json_t *text)
+char *vial_redact_text(const VialRedactor *redactor, const char *text, gsize size)
 {
 	g_autoptr(GError) error = NULL;
-	g_autofree char *clean = NULL;
+	char *clean = NULL;
 
-	if (json_string_length(text) < MIN_SECRET_BYTES || (!redactor->has_others && !has_mark(json_string_value(text))))
-		return;
-	if (!g_regex_match_full(redactor->regex, json_string_value(text), (gssize)json_string_length(text), 0, 0, NULL, &error) && !error)
-		return;
+	if (size < MIN_SECRET_BYTES || (!redactor->has_others && !has_mark(text, size)))
+		return NULL;
+	if (!g_regex_match_full(redactor->regex, text, (gssize)size, 0, 0, NULL, &error) && !error)
+		return NULL;
 	if (!error)
-		clean = g_regex_replace_literal(redactor->regex, json_string_value(text), (gssize)json_string_length(text), 0, REPLACEMENT, 0,
-		                                &error);
-	json_string_set(text, clean ? clean : REPLACEMENT);
+		clean = g_regex_replace_literal(redactor->regex, text, (gssize)size, 0, REPLACEMENT, 0, &error);
+	return clean ? clean : g_strdup(REPLACEMENT);
+}
+
+static void redact_string(const VialRedactor *redactor, json_t *text)
+{
+	g_autofree char *clean = vial_redact_text(redactor, json_string_value(text), json_string_length(text));
+
+	if (clean)
+		json_string_set(text, clean);
 }
 
 void vial_redact(const VialRedactor *redactor, json_t *json)
@@ -125,7 +132,7 @@ void vial_redact(const VialRedactor *redactor, json_t *json)
 	gsize i;
 
 	if (json_is_string(json))
-		redact_text(redactor, json);
+		redact_string(redactor, json);
 	json_array_foreach (json, i, value)
 		vial_redact(redactor, value);
 	json_object_foreach (json, name, value)

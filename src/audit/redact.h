@@ -13,5 +13,7 @@ typedef struct VialRedactor VialRedactor;
 /* `path` "": only our own keys. An error names the line. */
 VialRedactor *vial_redactor_new(const char *path, GError **error);
 void vial_redactor_free(VialRedactor *redactor); /* accepts NULL */
+/* The text without them; NULL: it has none. Free it. */
+char *vial_redact_text(const VialRedactor *redactor, const char *text, gsize size);
 /* Every text in it, at any depth, names of fields excepted. */
 void vial_redact(const VialRedactor *redactor, json_t *json);

@@ -238,6 +238,11 @@ gsize vial_entry_text_max(const VialEntry *entry)
 	return (gsize)entry->app->config->audit_code_max_kb * 1024;
 }
 
+const VialAudit *vial_entry_audit(const VialEntry *entry)
+{
+	return entry->app->audit;
+}
+
 /* The end */
 
 /* What the sandbox was refused on the network meanwhile, or before and nobody has told: by this operation, or by what runs beside it. */

@@ -26,8 +26,9 @@ json_t *vial_entry_body(VialEntry *entry);
 /* A sandbox that was not there when it began. */
 void vial_entry_set_sandbox(VialEntry *entry, VialSandbox *sandbox);
 void vial_entry_count(VialEntry *entry, guint64 bytes_in, guint64 bytes_out);
-/* The longest text that goes into a record. */
+/* The longest text that goes into a record; and where that goes. */
 gsize vial_entry_text_max(const VialEntry *entry);
+const VialAudit *vial_entry_audit(const VialEntry *entry);
 
 /*
  * Its end. `outcome`: done, error (the code failed), cancelled; with `error`: failed or refused, by its kind. What is to be told: `error`, or why it

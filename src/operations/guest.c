@@ -281,7 +281,9 @@ void vial_guest_tape_output(VialOperation *operation)
 /* What went in and out, and what came of it. */
 static void tell_facts(VialOperation *operation, VialEntry *entry, const json_t *facts)
 {
-	json_t *body = vial_entry_body(entry), *input = vial_tape_json(&operation->input), *output = vial_tape_json(&operation->output), *value;
+	const VialAudit *audit = vial_entry_audit(entry);
+	json_t *body = vial_entry_body(entry), *input = vial_tape_json(&operation->input, audit), *output = vial_tape_json(&operation->output, audit),
+	       *value;
 	const char *name;
 
 	/* Where what comes out is a file, its bytes are what counts, not what is said about it. */

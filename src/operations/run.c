@@ -227,13 +227,13 @@ static gboolean on_event(VialOperation *operation, json_t *json)
 /* The end */
 
 /* What the record keeps: how it went and which files it touched, not what it showed. */
-static json_t *facts(const Run *run, const VialRunEnd *end)
+static json_t *facts(const Run *run, const VialRunEnd *end, const VialAudit *audit)
 {
 	json_t *json = json_pack("{s:I, s:I, s:i}", "execution_count", (json_int_t)end->execution_count, "duration_ms", (json_int_t)end->duration_ms,
 	                         "exit_code", (int)end->exit_code);
 
 	if (run->error_name)
-		vial_tape_text(json, "error", run->error_name, strlen(run->error_name), RECORD_TEXT_BYTES);
+		vial_tape_text(json, "error", run->error_name, strlen(run->error_name), RECORD_TEXT_BYTES, audit);
 	if (end->timed_out)
 		json_object_set_new(json, "timed_out", json_true());
 	if (end->kernel_restarted)
@@ -249,7 +249,8 @@ static void tell_record(VialOperation *operation, const VialRunEnd *end)
 	json_t *body = vial_entry_body(vial_guest_entry(operation));
 
 	if (run->error_value)
-		vial_tape_text(body, "error_value", run->error_value, strlen(run->error_value), RECORD_TEXT_BYTES);
+		vial_tape_text(body, "error_value", run->error_value, strlen(run->error_value), RECORD_TEXT_BYTES,
+		               vial_entry_audit(vial_guest_entry(operation)));
 	vial_facts_files(body, end->files, end->files_truncated);
 }
 
@@ -280,7 +281,11 @@ static void on_closed(VialOperation *operation, json_t *result, const GError *er
 	files = end.files = end.files ? end.files : json_array();
 	flush_text(run);
 	tell_record(operation, &end);
-	error = vial_guest_end(operation, end.cancelled ? "cancelled" : run->has_error ? "error" : "done", facts(run, &end), NULL, &refusal);
+	error = vial_guest_end(operation,
+	                       end.cancelled    ? "cancelled"
+	                       : run->has_error ? "error"
+	                                        : "done",
+	                       facts(run, &end, vial_entry_audit(vial_guest_entry(operation))), NULL, &refusal);
 	run->sink->end(error ? NULL : &end, error, run->data);
 }
 
@@ -360,7 +365,8 @@ static json_t *make_record(const VialCaller *caller, const VialRunRequest *reque
 {
 	json_t *body = json_object();
 
-	vial_tape_text(body, "code", json_string_value(code), json_string_length(code), (gsize)caller->app->config->audit_code_max_kb * 1024);
+	vial_tape_text(body, "code", json_string_value(code), json_string_length(code), (gsize)caller->app->config->audit_code_max_kb * 1024,
+	               caller->app->audit);
 	vial_facts_copy(body, "language", json_object_get(open, "language"));
 	vial_facts_copy(body, "context", json_object_get(open, "id"));
 	vial_facts_copy(body, "argv", request->argv);

@@ -103,6 +103,26 @@ def test_secrets_are_redacted_before_anything_is_written(place):
         daemon.stop()
 
 
+def test_a_secret_where_a_long_text_is_cut_leaves_no_piece_of_itself(place):
+    secrets = place / "secrets"
+    secrets.write_text(f"{SECRET}\n")
+    daemon = Daemon(place, "--audit-secrets-file", secrets, "--audit-code-max-kb", 16)
+    try:
+        sandbox = daemon.client().create()
+        for shown in range(1, len(SECRET)):  # so much of it stands before the cut
+            filling = "#" * (16 * 1024 - shown)
+            sandbox.call("POST", "/run", {"code": f"{filling}{SECRET}\n1", "language": "python"})
+            sandbox.call("POST", "/exec", {"cmd": "cat >/dev/null", "stdin": f"{filling}{SECRET} and more"})
+        runs, execs = found(daemon.client(), action="run"), found(daemon.client(), action="exec")
+        assert len(runs) == len(execs) == len(SECRET) - 1
+        for text in [record["body"]["code"] for record in runs] + [record["body"]["input"]["text"] for record in execs]:
+            assert "[redacted]".startswith(text.lstrip("#")), text[-40:]
+        assert all(record["body"]["code_bytes"] and record["body"]["code_sha256"] for record in runs)
+        assert all(record["body"]["input"]["cut"] for record in execs)
+    finally:
+        daemon.stop()
+
+
 def test_a_file_of_secrets_that_makes_no_sense_is_told_in_a_sentence(place):
     for text, problem in (("abc\n", "fewer than"), ("/(/\n", "no regular expression"), ("/x*/\n", "matches everything")):
         (place / "secrets").write_text(text)
