@@ -4,6 +4,8 @@
  * walk them: so we choose what to go by. Every index gives its records in the order of their numbers; a stretch of time is turned into one of
  * numbers.
  */
+#include <string.h>
+
 #include "audit/db.h"
 #include "audit/words.h"
 #include "util/time.h"
@@ -17,6 +19,8 @@ typedef struct {
 	const char *values[16];
 	int count;
 	gboolean is_by_words;
+	const char *number; /* the record's, by whatever the search goes */
+	const char *index;  /* "": none */
 } Search;
 
 static sqlite3_stmt *prepare(VialAuditDb *db, const char *sql)
@@ -98,18 +102,18 @@ static void bound(VialAuditDb *db, const VialAuditFilter *filter, gint64 *out_fi
 static const char *choose_index(const VialAuditFilter *filter, gboolean is_id)
 {
 	if (filter->trace_id)
-		return "INDEXED BY records_trace";
+		return "records_trace";
 	if (filter->sandbox)
-		return "INDEXED BY records_sandbox";
+		return "records_sandbox";
 	if (filter->session)
-		return "INDEXED BY records_session";
+		return "records_session";
 	if (filter->agent)
-		return "INDEXED BY records_agent";
+		return "records_agent";
 	if (filter->principal)
-		return is_id ? "INDEXED BY records_principal" : "INDEXED BY records_principal_name";
+		return is_id ? "records_principal" : "records_principal_name";
 	if (filter->action)
-		return filter->project ? "INDEXED BY records_project_action" : "INDEXED BY records_action";
-	return filter->project ? "INDEXED BY records_project" : "NOT INDEXED";
+		return filter->project ? "records_project_action" : "records_action";
+	return filter->project ? "records_project" : "";
 }
 
 /* Whether there is such a principal by its id; else the text is a name. */
@@ -130,29 +134,33 @@ static void add_condition(Search *search, const char *condition, const char *val
 	g_string_append_printf(search->sql, " AND %s ?%d", condition, search->count);
 }
 
-/* Beside words that many records have, an index is asked whether it has this one: that takes a tenth of reading the record. */
-static void add_name(Search *search, const char *column, const char *index, const char *value)
+/*
+ * A name that is not what the search goes by: its index is asked whether it has this record, which takes a tenth of reading it. `by` is the index
+ * that the search goes by, where this name is in it.
+ */
+static void add_name(Search *search, const char *column, const char *index, const char *value, const char *by)
 {
-	if (!search->is_by_words || !value) {
-		g_autofree char *condition = g_strconcat(column, " =", NULL);
+	g_autofree char *condition = NULL;
 
-		add_condition(search, condition, value);
+	if (value && strcmp(search->index, index) != 0 && g_strcmp0(search->index, by) != 0) {
+		search->values[search->count++] = value;
+		g_string_append_printf(search->sql,
+		                       " AND EXISTS (SELECT 1 FROM records AS named INDEXED BY %s WHERE named.%s = ?%d AND named.seq = %s)", index,
+		                       column, search->count, search->number);
 		return;
 	}
-	search->values[search->count++] = value;
-	g_string_append_printf(search->sql,
-	                       " AND EXISTS (SELECT 1 FROM records AS named INDEXED BY %s WHERE named.%s = ?%d AND named.seq = words.rowid)", index,
-	                       column, search->count);
+	condition = g_strconcat(column, " =", NULL);
+	add_condition(search, condition, value);
 }
 
 /* By the words, which come in the order of their records; or by something that names few, each looked up among the words. */
-static void write_beginning(Search *search, const VialAuditFilter *filter, const char *words, gboolean is_id)
+static void write_beginning(Search *search, const char *words)
 {
 	g_string_append(search->sql, "SELECT seq, hash, header, body FROM ");
 	if (search->is_by_words)
 		g_string_append(search->sql, "words CROSS JOIN records NOT INDEXED ON seq = words.rowid WHERE 1");
 	else
-		g_string_append_printf(search->sql, "records %s WHERE 1", choose_index(filter, is_id));
+		g_string_append_printf(search->sql, "records %s%s WHERE 1", *search->index ? "INDEXED BY " : "NOT INDEXED", search->index);
 	if (!words)
 		return;
 	search->values[search->count++] = words;
@@ -165,29 +173,29 @@ static void write_beginning(Search *search, const VialAuditFilter *filter, const
 static void write_search(Search *search, const VialAuditFilter *filter, const char *words)
 {
 	gboolean is_id = filter->principal && is_principal_id(search->db, filter->principal);
-	const char *number;
 	gint64 first, behind;
 
 	search->is_by_words = words && !filter->trace_id && !filter->sandbox && !filter->session;
-	number = search->is_by_words ? "words.rowid" : "seq";
+	search->number = search->is_by_words ? "words.rowid" : "records.seq";
+	search->index = search->is_by_words ? "" : choose_index(filter, is_id);
 	bound(search->db, filter, &first, &behind);
 	if (filter->before > 0 && (behind == 0 || filter->before < behind))
 		behind = filter->before;
-	write_beginning(search, filter, words, is_id);
+	write_beginning(search, words);
 	add_condition(search, "trace_id =", filter->trace_id);
 	add_condition(search, "sandbox =", filter->sandbox);
 	add_condition(search, "session =", filter->session);
-	add_name(search, "agent", "records_agent", filter->agent);
-	add_name(search, is_id ? "principal" : "principal_name", is_id ? "records_principal" : "records_principal_name", filter->principal);
-	add_name(search, "action", "records_action", filter->action);
-	add_name(search, "project", "records_project", filter->project);
+	add_name(search, "agent", "records_agent", filter->agent, NULL);
+	add_name(search, is_id ? "principal" : "principal_name", is_id ? "records_principal" : "records_principal_name", filter->principal, NULL);
+	add_name(search, "action", "records_action", filter->action, "records_project_action");
+	add_name(search, "project", "records_project", filter->project, "records_project_action");
 	add_condition(search, "time >=", filter->from);
 	add_condition(search, "time <", filter->to);
 	if (first > 1)
-		g_string_append_printf(search->sql, " AND %s >= %" G_GINT64_FORMAT, number, first);
+		g_string_append_printf(search->sql, " AND %s >= %" G_GINT64_FORMAT, search->number, first);
 	if (behind > 0)
-		g_string_append_printf(search->sql, " AND %s < %" G_GINT64_FORMAT, number, behind);
-	g_string_append_printf(search->sql, " ORDER BY %s DESC LIMIT %u", number, filter->limit);
+		g_string_append_printf(search->sql, " AND %s < %" G_GINT64_FORMAT, search->number, behind);
+	g_string_append_printf(search->sql, " ORDER BY %s DESC LIMIT %u", search->number, filter->limit);
 }
 
 gboolean vial_audit_db_find(VialAuditDb *db, const VialAuditFilter *filter, VialAuditEach each, gpointer data, GError **error)
