@@ -67,7 +67,7 @@ def test_a_project_is_deleted_while_twenty_sandboxes_run_and_five_are_forked(sta
     assert "not given twice" in check_refusal(client.ask("POST", "/v1/projects", {"name": "doomed"}), 409)
     actions = {record["action"] for record in records(client, project="doomed")}
     assert {"sandbox.create", "exec", "snapshot.take"} <= actions
-    assert [record["action"] for record in records(client, project="default") if record["action"] == "project.delete" and record["outcome"] == "done"] == ["project.delete"]
+    assert [record["action"] for record in records(client, project="doomed") if record["action"] == "project.delete" and record["outcome"] == "done"] == ["project.delete"]
     watched.close()
     daemon.kill()
     daemon.start()
