@@ -20,6 +20,7 @@
 #pragma once
 
 #include <microhttpd.h>
+#include <netinet/in.h>
 
 #include "http/request.h"
 #include "http/router.h"
@@ -57,9 +58,10 @@ struct VialConnection {
 	VialUpgraded *upgraded; /* once it has left HTTP */
 	int fd;
 	gboolean is_suspended;
-	gboolean is_watched; /* known to server->watch_fd */
-	gint64 deadline_us;  /* monotonic; 0: none. Checked once a second by server.c */
-	GList link;          /* in server->connections */
+	gboolean is_watched;         /* known to server->watch_fd */
+	gint64 deadline_us;          /* monotonic; 0: none. Checked once a second by server.c */
+	GList link;                  /* in server->connections */
+	char peer[INET6_ADDRSTRLEN]; /* "": not asked for yet, or no address */
 
 	/* shed.c */
 	VialRank rank;
@@ -150,6 +152,7 @@ struct VialRequest {
 	const char *param_values[VIAL_ROUTE_MAX_PARAMS];
 	const char *host;
 	const char *origin;
+	const char *peer; /* NULL: not asked for yet, or no address */
 	char id[65];
 	VialTrace trace; /* empty: none */
 

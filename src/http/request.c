@@ -245,21 +245,30 @@ void vial_request_set_identity(VialRequest *request, VialIdentity *identity)
 		vial_shed_note_request(request->connection, TRUE);
 }
 
-const char *vial_request_peer(VialRequest *request)
+/* Once for a connection: every request asks, and writing an address takes longer than finding a key. */
+static const char *peer_of(VialConnection *connection)
 {
-	char text[INET6_ADDRSTRLEN];
-	const union MHD_ConnectionInfo *info =
-		request->connection ? MHD_get_connection_info(request->connection->mhd, MHD_CONNECTION_INFO_CLIENT_ADDRESS) : NULL;
+	const union MHD_ConnectionInfo *info = MHD_get_connection_info(connection->mhd, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
 	const struct sockaddr *address = info ? info->client_addr : NULL;
 	const void *bytes = NULL;
 
+	if (connection->peer[0])
+		return connection->peer;
 	if (address && address->sa_family == AF_INET)
 		bytes = &((const struct sockaddr_in *)address)->sin_addr;
 	else if (address && address->sa_family == AF_INET6)
 		bytes = &((const struct sockaddr_in6 *)address)->sin6_addr;
-	if (!bytes || !inet_ntop(address->sa_family, bytes, text, sizeof(text)))
-		return NULL;
-	return vial_arena_copy(&request->arena, text, strlen(text));
+	return bytes ? inet_ntop(address->sa_family, bytes, connection->peer, sizeof(connection->peer)) : NULL;
+}
+
+/* A copy, as the request may outlive its connection. */
+const char *vial_request_peer(VialRequest *request)
+{
+	const char *peer = !request->peer && request->connection ? peer_of(request->connection) : NULL;
+
+	if (peer)
+		request->peer = vial_arena_copy(&request->arena, peer, strlen(peer));
+	return request->peer;
 }
 
 const VialIdentity *vial_request_identity(const VialRequest *request)
