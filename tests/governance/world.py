@@ -15,7 +15,8 @@ counter = itertools.count(1)
 
 
 def new_name():
-    return f"p{next(counter)}"
+    """With a dash, which no id has: a name is never part of one by chance."""
+    return f"p-{next(counter)}"
 
 
 class Project:
