@@ -13,7 +13,7 @@ import threading
 import time
 
 import pytest
-from conftest import BINARY, ROOT, Server, Vial
+from conftest import BINARY, ROOT, Server, make_vial
 
 sys.path.insert(0, str(ROOT / "tests" / "api"))
 
@@ -36,10 +36,7 @@ def daemon():
 
 @pytest.fixture
 def vial(daemon, tmp_path):
-    vial = Vial(Server(daemon.url, daemon.key), tmp_path)
-    yield vial
-    for terminal in vial.terminals:
-        terminal.close()
+    yield from make_vial(Server(daemon.url, daemon.key), tmp_path)
 
 
 def newest(vial):

@@ -11,7 +11,7 @@ import sys
 import tempfile
 
 import pytest
-from conftest import ROOT, Server, Vial
+from conftest import ROOT, Server, make_vial
 
 sys.path.insert(0, str(ROOT / "tests" / "api"))
 
@@ -31,10 +31,7 @@ def daemon():
 
 @pytest.fixture
 def vial(daemon, tmp_path):
-    vial = Vial(Server(daemon.url, daemon.key), tmp_path)
-    yield vial
-    for terminal in vial.terminals:
-        terminal.close()
+    yield from make_vial(Server(daemon.url, daemon.key), tmp_path)
 
 
 @pytest.fixture
