@@ -2,7 +2,8 @@
 /*
  * vial-shim DIR: hosts one gVisor sandbox. DIR is the sandbox's folder, made by viald (0700), with shim.json in it:
  *
- *     {"id", "runsc", "runsc_root", "bundle", "network": "none"|"sandbox", "netns"?, "current": bool, "read_only": [path...]}
+ *     {"id", "runsc", "runsc_root", "bundle", "network": "none"|"sandbox", "netns"?, "current": bool, "read_only": [path...],
+ *      "processors"?}
  *
  * We chdir there, listen on shim.sock, write shim.pid ("pid starttime": the start time tells a reused pid apart), and
  * say "ready" on standard output. When the sandbox has ended we leave exit.json behind and go.
@@ -46,6 +47,7 @@ static int load_config(struct shim *shim)
 	shim->network = take_string(config, "network");
 	shim->netns = take_string(config, "netns");
 	shim->is_current = json_is_true(json_object_get(config, "current"));
+	shim->processors = take_string(config, "processors");
 	shim->read_only = json_incref(json_object_get(config, "read_only"));
 	json_decref(config);
 	return shim->id && shim->runsc && shim->runsc_root && shim->bundle && shim->network ? 0 : -EINVAL;

@@ -97,6 +97,15 @@ static int make_read_only(const json_t *paths)
 	return 0;
 }
 
+/*
+ * runsc shows a guest as many processors as its cpuset has, which are all of the host's. How many the guest was promised is written in the file
+ * `processors` of our folder, and runsc reads that instead. (How much of the host's they may use is the cgroup's affair.)
+ */
+static int show_processors(const char *file)
+{
+	return access(file, F_OK) == 0 && mount("processors", file, NULL, MS_BIND, NULL) < 0 ? -errno : 0;
+}
+
 static void exec_runsc(struct shim *shim, pid_t parent, char **arguments)
 {
 	/* Once the sandbox exists it has its ends of the pipes; commands on it share only the log. */
@@ -113,6 +122,10 @@ static void exec_runsc(struct shim *shim, pid_t parent, char **arguments)
 	sigprocmask(SIG_SETMASK, &none, NULL);
 	if (unshare(CLONE_NEWNS) < 0 || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0 || make_read_only(shim->read_only) < 0) {
 		dprintf(STDERR_FILENO, "cannot make the guest's files read-only: %s\n", strerror(errno));
+		_exit(126);
+	}
+	if (shim->processors && show_processors(shim->processors) < 0) {
+		dprintf(STDERR_FILENO, "cannot say how many processors there are: %s\n", strerror(errno));
 		_exit(126);
 	}
 	if (shim->netns && enter_network(shim->netns) < 0) {

@@ -48,6 +48,7 @@ struct shim {
 	bool is_current;   /* runsc has the flags of 2026 */
 	char *netns;       /* NULL, or the network namespace to start runsc in */
 	json_t *read_only; /* paths that nothing started here may write to */
+	char *processors;  /* NULL, or the file in which runsc looks up how many processors there are */
 
 	enum shim_state state;
 	pid_t sandbox_pid;

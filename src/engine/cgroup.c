@@ -86,6 +86,9 @@ static gboolean enable_v2(VialCgroups *cgroups, GError **error)
 		return FALSE;
 	if (mkdir(folder, 0755) < 0 && errno != EEXIST)
 		return vial_fail(error, VIAL_ERROR_INTERNAL, "cannot make %s: %s", folder, g_strerror(errno));
+	/* Only so that there is a file that says which processors there are. */
+	if (write_file(top, "+cpuset", NULL))
+		write_file(ours, "+cpuset", NULL);
 	return write_file(ours, "+cpu +memory +pids", error);
 }
 
@@ -137,6 +140,11 @@ char *vial_cgroups_path(const VialCgroups *cgroups, const char *id)
 	return g_strdup_printf("/%s/%s", cgroups->parent, id);
 }
 
+char *vial_cgroup_cpuset_file(VialCgroups *cgroups, const char *id)
+{
+	return group_file(cgroups, "cpuset", id, cgroups->version == 2 ? "cpuset.cpus.effective" : "cpuset.cpus");
+}
+
 static gboolean set_limit(VialCgroups *cgroups, const char *id, const char *controller, const char *file, const char *value, GError **error)
 {
 	g_autofree char *path = group_file(cgroups, controller, id, file);
@@ -179,9 +187,34 @@ static gboolean forbid_swap(VialCgroups *cgroups, const char *id, GError **error
 	return !g_file_test(path, G_FILE_TEST_EXISTS) || write_file(path, "0", error);
 }
 
+/* A new group of v1's cpuset has no processors and nobody can join it: it gets those of the group above, which is all that ours ever have. */
+static void fill_cpuset(VialCgroups *cgroups, const char *parent, const char *id)
+{
+	static const char *const files[] = { "cpuset.cpus", "cpuset.mems" };
+
+	for (gsize i = 0; i < G_N_ELEMENTS(files); i++) {
+		g_autofree char *above = g_build_filename(cgroups->root, "cpuset", parent, files[i], NULL), *all = NULL;
+		g_autofree char *own = g_build_filename(cgroups->root, "cpuset", parent, id, files[i], NULL), *text = NULL;
+
+		if (g_file_get_contents(own, &text, NULL, NULL) && *g_strstrip(text) == '\0' && g_file_get_contents(above, &all, NULL, NULL))
+			write_file(own, g_strstrip(all), NULL);
+	}
+}
+
+static gboolean make_cpuset(VialCgroups *cgroups, const char *id, GError **error)
+{
+	if (!has_controller(cgroups, "cpuset"))
+		return TRUE;
+	if (!make_group(cgroups, "cpuset", id, error))
+		return FALSE;
+	fill_cpuset(cgroups, "", cgroups->parent);
+	fill_cpuset(cgroups, cgroups->parent, id);
+	return TRUE;
+}
+
 gboolean vial_cgroup_create(VialCgroups *cgroups, const char *id, const VialCgroupLimits *limits, GError **error)
 {
-	gboolean is_ok = TRUE;
+	gboolean is_ok = cgroups->version == 2 || make_cpuset(cgroups, id, error);
 
 	if (cgroups->version == 2)
 		is_ok = make_group(cgroups, "", id, error);

@@ -28,6 +28,8 @@ void vial_cgroups_free(VialCgroups *cgroups);
 int vial_cgroups_version(const VialCgroups *cgroups); /* 1 or 2 */
 /* The path for the OCI specification: /parent/id. */
 char *vial_cgroups_path(const VialCgroups *cgroups, const char *id);
+/* The file of a group that says which processors it may run on; it need not be there. */
+char *vial_cgroup_cpuset_file(VialCgroups *cgroups, const char *id);
 
 gboolean vial_cgroup_create(VialCgroups *cgroups, const char *id, const VialCgroupLimits *limits, GError **error);
 /* Moves a process with all its threads into it. */

@@ -9,6 +9,7 @@
  */
 #include <errno.h>
 #include <glib/gstdio.h>
+#include <math.h>
 #include <signal.h>
 #include <string.h>
 #include <unistd.h>
@@ -24,6 +25,7 @@
 /* A guest thread costs the host about two (the Sentry's and systrap's stub); the rest are runsc's own. */
 #define HOST_TASKS_PER_PROCESS 4
 #define HOST_TASKS_OWN 512
+#define MIN_PROCESSORS 2
 #define MIB (1024 * 1024)
 
 typedef struct {
@@ -49,14 +51,30 @@ static const char *gvisor_host_program(VialEngine *engine)
 	return ((Gvisor *)engine)->shim;
 }
 
+/* Programs that find a single processor leave out locks that the Sentry, which runs them on several, takes for granted. */
+static guint processors(const VialLimits *limits)
+{
+	return (guint)MAX(ceil(limits->cpu), MIN_PROCESSORS);
+}
+
+static gboolean write_processors(const VialLaunch *launch, GError **error)
+{
+	g_autofree char *path = g_build_filename(launch->dir, "processors", NULL);
+	g_autofree char *text = g_strdup_printf("0-%u\n", processors(&launch->limits) - 1);
+	g_autoptr(GError) problem = NULL;
+
+	return g_file_set_contents(path, text, -1, &problem) || vial_fail(error, VIAL_ERROR_INTERNAL, "%s", problem->message);
+}
+
 static gboolean write_bundle(Gvisor *gvisor, const VialLaunch *launch, GError **error)
 {
 	g_autofree char *cgroup_path = vial_cgroups_path(gvisor->cgroups, launch->id);
-	json_t *shim = json_pack("{s:s, s:s, s:s, s:s, s:s, s:s*, s:b, s:[s, s]}", "id", launch->id, "runsc", gvisor->runsc.path, "runsc_root",
+	g_autofree char *cpuset = vial_cgroup_cpuset_file(gvisor->cgroups, launch->id);
+	json_t *shim = json_pack("{s:s, s:s, s:s, s:s, s:s, s:s*, s:b, s:[s, s], s:s}", "id", launch->id, "runsc", gvisor->runsc.path, "runsc_root",
 	                         gvisor->runsc_root, "bundle", launch->dir, "network", launch->netns ? "sandbox" : "none", "netns", launch->netns,
-	                         "current", gvisor->runsc.is_current, "read_only", launch->rootfs, launch->runtime_dir);
+	                         "current", gvisor->runsc.is_current, "read_only", launch->rootfs, launch->runtime_dir, "processors", cpuset);
 
-	return vial_host_write_json(launch->dir, "config.json", vial_gvisor_spec(launch, cgroup_path), error) &&
+	return write_processors(launch, error) && vial_host_write_json(launch->dir, "config.json", vial_gvisor_spec(launch, cgroup_path), error) &&
 	       vial_host_write_json(launch->dir, "shim.json", shim, error);
 }
 
