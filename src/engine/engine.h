@@ -37,9 +37,11 @@ typedef struct {
 /* What a sandbox is started from. All strings are borrowed for the call. */
 typedef struct {
 	const char *id;
-	const char *dir;         /* its folder, 0700, exists */
-	const char *rootfs;      /* the image's root, read-only */
-	const char *runtime_dir; /* agent and kernels, appears as /opt/vial */
+	const char *dir;           /* its folder, 0700, exists */
+	const char *rootfs;        /* the image's root, read-only */
+	const char *runtime_dir;   /* agent and kernels, appears as /opt/vial */
+	const char *const *layers; /* image files over the root, bottom to top; NULL: none */
+	gboolean is_layered;       /* what the guest changes can be packed as a layer: its root is an overlay also with no layer */
 	VialLimits limits;
 	const char *netns;       /* NULL: no network */
 	const VialGuestNet *net; /* what the guest should call itself there; static */

@@ -14,6 +14,9 @@ typedef struct {
 	const char *host_id;    /* the engine's name for it: its folder, cgroup and host process */
 	const char *rootfs;
 	const char *runtime_dir;
+	const char *const *layers; /* names (layer.h), bottom to top; NULL: none */
+	gboolean is_layered;       /* what it changes can be packed as a layer; implied by layers. Cold, or from an image that was so */
+	const char *workdir;       /* where commands and kernels start; NULL: the usual place, or what the image was told */
 	VialLimits limits;
 	const char *image;      /* checkpoint to restore; NULL boots cold */
 	gboolean is_trusted;    /* the image was written by us just now and needs no manifest */

@@ -21,6 +21,13 @@ typedef struct {
 	gint64 size_bytes;
 	char *created_at;
 	int hold; /* keeps the checkpoint, see prune.h; -1 for none */
+	/* Custom ones */
+	char *project; /* whose it is; NULL: everybody's */
+	char *folder;  /* below `templates/` of the data directory: its checkpoints are there. NULL: an image, in images_dir */
+	char **layers; /* names (layer.h), bottom to top; NULL: none */
+	json_t *env;   /* of each of its sandboxes, below the request's own; NULL: none */
+	char *workdir; /* where commands and kernels start; NULL: the usual place */
+	char *warm;    /* Python that is run in the default context before the checkpoint is taken; NULL: none */
 } VialTemplate;
 
 /* Reads the images and copies agent and kernels to where guests find them. Blocks; at start. */
@@ -35,6 +42,33 @@ json_t *vial_template_json(const VialTemplate *template, const char *engine);
 /* Bakes every template that has no checkpoint yet, one after the other, telling progress on standard output. */
 typedef void (*VialBaked)(guint failures, gpointer data);
 void vial_templates_bake(VialApp *app, VialBaked done, gpointer data);
+/*
+ * Custom templates (template_custom.c). Their records are the builder's: what has to be kept of one is an object without absolute paths.
+ *
+ *     template = vial_template_derive(base)    copies what a child has of it: root, layers, env, workdir, sizes; not its name and not its warm code
+ *     … set name, project, folder, layers, env, workdir, warm …
+ *     vial_template_make_ready()               bakes it, or finds that it was baked before
+ *     vial_templates_put()                     from now on sandboxes are made of it
+ */
+VialTemplate *vial_template_derive(const VialTemplate *base);
+void vial_template_free(VialTemplate *template);
+json_t *vial_template_to_record(VialApp *app, const VialTemplate *template);
+VialTemplate *vial_template_from_record(VialApp *app, const json_t *record, GError **error);
+/*
+ * Bakes one that is not in the list, after whatever is being baked. The template is the caller's and must live until `done`, whose error is what its
+ * owner should read: of warm code that failed, its last lines.
+ */
+typedef void (*VialTemplateReady)(VialTemplate *template, const GError *error, gpointer data);
+void vial_template_make_ready(VialApp *app, VialTemplate *template, VialTemplateReady done, gpointer data);
+/* Takes it over, and the place of the one with its name in its project. */
+void vial_templates_put(VialApp *app, VialTemplate *template);
+/* Out of the list; its files are the caller's affair. FALSE: there is none. */
+gboolean vial_templates_drop(VialApp *app, const char *project, const char *name);
+/* What a project means by a name: its own template, else everybody's. `project` NULL: only everybody's. */
+VialTemplate *vial_templates_find_in(VialTemplates *templates, const char *project, const char *name_or_alias);
+/* Its folder below the data directory, NULL for an image's. */
+char *vial_template_folder(VialApp *app, const VialTemplate *template);
+
 /* From now on: an image that is rebuilt or added is baked and, once ready, takes the old one's place for new sandboxes. */
 void vial_templates_watch(VialApp *app);
 /* Before quitting: watches no more, gives up what is being baked, and calls `done` when nothing of it is left. */

@@ -22,7 +22,6 @@ struct VialTemplates {
 
 /* From its record; NULL when that or its files are missing. Blocking; any thread. */
 VialTemplate *vial_template_load(VialApp *app, VialTemplates *templates, const char *path);
-void vial_template_free(VialTemplate *template);
 /* The baked checkpoint, where there is one that may be used; one that may not is removed. Blocking; any thread. */
 gboolean vial_template_take_checkpoint(VialApp *app, VialTemplates *templates, VialTemplate *template);
 /* Bakes one that is not in the list yet. None may be under way. */
