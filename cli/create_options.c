@@ -10,7 +10,7 @@
 /* Long enough for a pause between two requests, short enough that a killed vial leaves nothing behind for long. */
 enum { EPHEMERAL_IDLE_SECONDS = 600, EPHEMERAL_TTL_SECONDS = 24 * 3600 };
 
-char *vial_create_template, *vial_create_engine, *vial_create_network, *vial_create_from;
+char *vial_create_template, *vial_create_engine, *vial_create_tier, *vial_create_network, *vial_create_from;
 double vial_create_cpu;
 gint64 vial_create_memory_mib, vial_create_rate_mbit = -1, vial_create_max_connections = -1;
 GPtrArray *vial_create_allow, *vial_create_deny;
@@ -43,6 +43,12 @@ json_t *vial_create_body(GError **error)
 		g_set_error_literal(error, VIAL_OPTIONS_ERROR, 0, "--template and --from exclude each other: a snapshot has its template");
 		return NULL;
 	}
+	if (vial_create_tier && (vial_create_cpu > 0 || vial_create_memory_mib)) {
+		g_set_error_literal(error, VIAL_OPTIONS_ERROR, 0, "--tier is a size already: leave out --cpu and --memory, or ask for a size with these");
+		return NULL;
+	}
+	if (vial_create_tier)
+		json_object_set_new(body, "tier", json_string(vial_create_tier));
 	if (vial_create_template)
 		json_object_set_new(body, "template", json_string(vial_create_template));
 	if (vial_create_from)

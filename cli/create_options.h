@@ -8,7 +8,7 @@
 #include "cli/cli.h"
 #include "cli/network.h"
 
-extern char *vial_create_template, *vial_create_engine, *vial_create_network, *vial_create_from;
+extern char *vial_create_template, *vial_create_engine, *vial_create_tier, *vial_create_network, *vial_create_from;
 extern double vial_create_cpu;
 extern gint64 vial_create_memory_mib, vial_create_rate_mbit, vial_create_max_connections;
 extern GPtrArray *vial_create_allow, *vial_create_deny;
@@ -18,6 +18,13 @@ extern GPtrArray *vial_create_allow, *vial_create_deny;
 	  "@template" },                                                                                                                                  \
 		{ 0, "from", VIAL_OPTION_STRING, &vial_create_from, "SNAPSHOT", "start from a snapshot instead of a template", "@snapshot" },             \
 		{ 0, "engine", VIAL_OPTION_STRING, &vial_create_engine, "NAME", "microvm, gvisor, or auto", "auto microvm gvisor" },                      \
+		{ 0,                                                                                                                                      \
+		  "tier",                                                                                                                                 \
+		  VIAL_OPTION_STRING,                                                                                                                     \
+		  &vial_create_tier,                                                                                                                      \
+		  "NAME",                                                                                                                                 \
+		  "its size by name, such as 2x4 for 2 CPUs and 4 GB (`vial tiers` lists them)",                                                          \
+		  "2x2 2x4 2x8 2x16 4x2 4x4 4x8 4x16" },                                                                                                  \
 		{ 0, "cpu", VIAL_OPTION_NUMBER, &vial_create_cpu, "N", "virtual CPUs, such as 2 or 0.5", NULL },                                          \
 		{ 0, "memory", VIAL_OPTION_MEMORY, &vial_create_memory_mib, "SIZE", "memory, such as 512M or 2G", NULL },                                 \
 		{ 0, "network", VIAL_OPTION_STRING, &vial_create_network, "MODE", "disabled (the default), filtered or open", "disabled filtered open" }, \

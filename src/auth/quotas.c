@@ -62,17 +62,6 @@ void vial_quotas_free(VialQuotas *quotas)
 	g_free(quotas);
 }
 
-gboolean vial_tier_parse(const char *text, double *out_cpu, gint64 *out_memory_mb)
-{
-	static const char *const tiers[] = { "2x2", "2x4", "2x8", "2x16", "4x2", "4x4", "4x8", "4x16", NULL };
-
-	if (!g_strv_contains(tiers, text))
-		return FALSE;
-	*out_cpu = text[0] - '0';
-	*out_memory_mb = g_ascii_strtoll(text + 2, NULL, 10) * 1024;
-	return TRUE;
-}
-
 static gboolean is_known(const char *name)
 {
 	for (gsize i = 0; i < G_N_ELEMENTS(numbers); i++)

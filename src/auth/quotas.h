@@ -7,6 +7,8 @@
 #include <glib.h>
 #include <jansson.h>
 
+#include "util/tier.h"
+
 typedef enum { VIAL_NETWORK_DISABLED = 1 << 0, VIAL_NETWORK_FILTERED = 1 << 1, VIAL_NETWORK_OPEN = 1 << 2 } VialNetworkModes;
 
 #define VIAL_NO_QUOTA (-1)
@@ -44,5 +46,3 @@ gboolean vial_quotas_are_within(const VialQuotas *inner, const VialQuotas *outer
 gboolean vial_quotas_allow_mode(const VialQuotas *quotas, const char *mode);
 /* Whether a sandbox of this size fits into one of the tiers. */
 gboolean vial_quotas_allow_size(const VialQuotas *quotas, double cpu, gint64 memory_mb);
-/* "2x4" for 2 processors and 4 GB: one of the eight. */
-gboolean vial_tier_parse(const char *text, double *out_cpu, gint64 *out_memory_mb);

@@ -75,8 +75,13 @@ typedef struct {
 	gboolean (*complete)(VialEngine *engine, const char *dir, const char *verb, json_t *request, GArray *fds, GError **error);
 	/* Optional, where the host process can fork itself: appends what a child with this (prepared) folder needs. Takes the TAP. */
 	gboolean (*add_child)(VialEngine *engine, const char *dir, int tap_fd, GArray *fds, GError **error);
-	/* Optional: can a checkpoint of a sandbox with these limits become one with those? NULL: always. */
+	/* Can a checkpoint of a sandbox with these limits become one with those? */
 	gboolean (*fits)(const VialLimits *saved, const VialLimits *wanted);
+	/*
+	 * The size of the checkpoint that a sandbox of the size `wanted` is restored from, when its template's own has the size `own`: what cannot be
+	 * changed in a restore is as wanted, the rest as in the template, so that as many sizes as possible share one.
+	 */
+	VialLimits (*edition)(const VialLimits *own, const VialLimits *wanted);
 	/* Limits once the sandbox runs: the backstop, with room for the engine's own needs. Blocking; see vial_engine_limit(). */
 	gboolean (*limit)(VialEngine *engine, const char *id, const VialLimits *limits, GError **error);
 	gboolean (*usage)(VialEngine *engine, const char *id, VialInstanceUsage *out_usage);
@@ -117,6 +122,7 @@ void vial_engine_limit(VialEngine *engine, const char *id, const VialLimits *lim
 /* It has ended: what is known of its limits is forgotten. */
 void vial_engine_forget(VialEngine *engine, const char *id);
 gboolean vial_engine_fits(const VialEngine *engine, const VialLimits *saved, const VialLimits *wanted);
+gboolean vial_limits_equal(const VialLimits *a, const VialLimits *b);
 
 #define VIAL_REASON_VIOLATION "protocol_violation: "
 

@@ -90,6 +90,21 @@ static gboolean gvisor_prepare(VialEngine *engine, const VialLaunch *launch, GEr
 	return write_bundle(gvisor, launch, error) && vial_cgroup_create(gvisor->cgroups, launch->id, &limits, error);
 }
 
+/* How many processors the kernel has is part of its state; memory is what the group has when the guest is restored. */
+static gboolean gvisor_fits(const VialLimits *saved, const VialLimits *wanted)
+{
+	return processors(wanted) <= processors(saved) && wanted->disk_mb == saved->disk_mb;
+}
+
+static VialLimits gvisor_edition(const VialLimits *own, const VialLimits *wanted)
+{
+	VialLimits edition = *own;
+
+	if (processors(wanted) != processors(own))
+		edition.cpu = processors(wanted);
+	return edition;
+}
+
 static gboolean gvisor_limit(VialEngine *engine, const char *id, const VialLimits *limits, GError **error)
 {
 	VialCgroupLimits group = {
@@ -178,6 +193,8 @@ static const VialEngineOps gvisor_ops = {
 	.warning = gvisor_warning,
 	.host_program = gvisor_host_program,
 	.prepare = gvisor_prepare,
+	.fits = gvisor_fits,
+	.edition = gvisor_edition,
 	.limit = gvisor_limit,
 	.usage = gvisor_usage,
 	.cleanup = gvisor_cleanup,

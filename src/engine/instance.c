@@ -672,7 +672,12 @@ void vial_instance_fork(VialInstance *instance, VialForkChild *children, guint n
 
 gboolean vial_engine_fits(const VialEngine *engine, const VialLimits *saved, const VialLimits *wanted)
 {
-	return !engine->ops->fits || engine->ops->fits(saved, wanted);
+	return engine->ops->fits(saved, wanted);
+}
+
+gboolean vial_limits_equal(const VialLimits *a, const VialLimits *b)
+{
+	return a->cpu == b->cpu && a->memory_mb == b->memory_mb && a->disk_mb == b->disk_mb && a->process_limit == b->process_limit;
 }
 
 void vial_engine_free(VialEngine *engine)

@@ -19,6 +19,7 @@
 #define MONITOR_MB 96
 /* Threads: two of the monitor, the vCPUs, and for a moment all of that for every child of a fork. */
 #define HOST_TASKS 512
+#define MIN_SHOWN_VCPUS 2
 #define MIB (1024 * 1024)
 #define BUILD_DIGITS 12
 
@@ -93,6 +94,18 @@ static gboolean microvm_fits(const VialLimits *saved, const VialLimits *wanted)
 {
 	return saved->memory_mb == wanted->memory_mb && saved->disk_mb == wanted->disk_mb &&
 	       vial_microvm_size(wanted).vcpus <= vial_microvm_size(saved).vcpus;
+}
+
+/* Less than the template's is a matter of the cgroup alone, down to two processors, which is what programs take for granted. */
+static VialLimits microvm_edition(const VialLimits *own, const VialLimits *wanted)
+{
+	VialLimits edition = *own;
+	guint has = vial_microvm_size(own).vcpus, vcpus = MAX(vial_microvm_size(wanted).vcpus, MIN(has, MIN_SHOWN_VCPUS));
+
+	edition.memory_mb = wanted->memory_mb;
+	if (vcpus != has)
+		edition.cpu = vcpus;
+	return edition;
 }
 
 static gboolean microvm_limit(VialEngine *engine, const char *id, const VialLimits *limits, GError **error)
@@ -182,6 +195,7 @@ static const VialEngineOps microvm_ops = {
 	.complete = vial_microvm_complete,
 	.add_child = vial_microvm_add_child,
 	.fits = microvm_fits,
+	.edition = microvm_edition,
 	.limit = microvm_limit,
 	.usage = microvm_usage,
 	.cleanup = microvm_cleanup,

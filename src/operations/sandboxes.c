@@ -36,13 +36,12 @@ static gint64 or_default(gint64 value)
 	return value == VIAL_UNSAID ? -1 : value;
 }
 
-static gboolean check_create(const VialCreateRequest *request, int *out_on_idle, GError **error)
+static gboolean check_create(VialCreateRequest *request, int *out_on_idle, GError **error)
 {
 	return vial_check_text("template", request->template_name, VIAL_NAME_MAX_BYTES, error) &&
 	       vial_check_text("engine", request->engine, VIAL_NAME_MAX_BYTES, error) &&
 	       vial_check_text("from_snapshot", request->from_snapshot, VIAL_NAME_MAX_BYTES, error) &&
-	       vial_check_real("cpu", request->cpu, VIAL_CPU_MIN, VIAL_CPU_MAX, error) &&
-	       vial_check_int("memory_mb", request->memory_mb, VIAL_MEMORY_MIN_MB, VIAL_MEMORY_MAX_MB, error) &&
+	       vial_check_size(request->tier, &request->cpu, &request->memory_mb, error) &&
 	       vial_check_int("ttl_seconds", request->ttl_seconds, 0, VIAL_LIFETIME_MAX_SECONDS, error) &&
 	       vial_check_int("idle_seconds", request->idle_seconds, 0, VIAL_LIFETIME_MAX_SECONDS, error) &&
 	       vial_check_choice("on_idle", request->on_idle, on_idle_choices, out_on_idle, error) && vial_check_metadata(request->metadata, error) &&
@@ -93,28 +92,31 @@ static void on_created(VialSandbox *sandbox, const GError *error, gpointer data)
 	waiter->sandbox_done(error ? NULL : sandbox, error, waiter->data);
 }
 
-gboolean vial_op_sandbox_create(const VialCaller *caller, const VialCreateRequest *request, VialSandboxDone done, gpointer data, GError **error)
+gboolean vial_op_sandbox_create(const VialCaller *caller, const VialCreateRequest *asked, VialSandboxDone done, gpointer data, GError **error)
 {
-	VialSandboxCreate create = {
-		.template_name = request->template_name,
-		.engine = request->engine,
-		.from_snapshot = request->from_snapshot,
-		.cpu = request->cpu == (double)VIAL_UNSAID ? 0 : request->cpu,
-		.memory_mb = request->memory_mb == VIAL_UNSAID ? 0 : request->memory_mb,
-		.ttl_seconds = or_default(request->ttl_seconds),
-		.idle_seconds = or_default(request->idle_seconds),
-		.persistent = request->persistent,
-		.metadata = request->metadata,
-		.env = request->env,
-		.network = request->network,
-	};
-
+	VialCreateRequest request = *asked;
+	VialSandboxCreate create;
 	VialEntry *entry;
 	Waiter *waiter;
+	int on_idle;
 
-	if (!vial_operation_admit(caller, VIAL_VERB_SANDBOX_CREATE, NULL, 1, NULL, error) || !check_create(request, &create.on_idle, error) ||
-	    !may_make(caller, error) || !(entry = vial_entry_begin(caller, VIAL_VERB_SANDBOX_CREATE, NULL, create_record(request), error)))
+	if (!vial_operation_admit(caller, VIAL_VERB_SANDBOX_CREATE, NULL, 1, NULL, error) || !check_create(&request, &on_idle, error) ||
+	    !may_make(caller, error) || !(entry = vial_entry_begin(caller, VIAL_VERB_SANDBOX_CREATE, NULL, create_record(&request), error)))
 		return FALSE;
+	create = (VialSandboxCreate){
+		.template_name = request.template_name,
+		.engine = request.engine,
+		.from_snapshot = request.from_snapshot,
+		.cpu = request.cpu == (double)VIAL_UNSAID ? 0 : request.cpu,
+		.memory_mb = request.memory_mb == VIAL_UNSAID ? 0 : request.memory_mb,
+		.ttl_seconds = or_default(request.ttl_seconds),
+		.idle_seconds = or_default(request.idle_seconds),
+		.on_idle = on_idle,
+		.persistent = request.persistent,
+		.metadata = request.metadata,
+		.env = request.env,
+		.network = request.network,
+	};
 	waiter = waiter_new(entry, NULL, data);
 	waiter->sandbox_done = done;
 	vial_sandboxes_create(caller->app, caller->principal, &create, on_created, waiter);

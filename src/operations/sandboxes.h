@@ -9,6 +9,7 @@ typedef struct {
 	const char *template_name;
 	const char *engine;
 	const char *from_snapshot;
+	const char *tier; /* a size by name, instead of the numbers */
 	double cpu;
 	gint64 memory_mb;
 	gint64 ttl_seconds;  /* 0: no end */

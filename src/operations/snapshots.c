@@ -4,6 +4,7 @@
 #include "operations/entry.h"
 #include "operations/limits.h"
 #include "operations/validate.h"
+#include "service/capacity.h"
 
 /* What holds its sandbox while something slow happens to it. */
 typedef struct {
@@ -187,7 +188,7 @@ static VialPromise *promise_room(const VialCaller *caller, VialSandbox *sandbox,
 	g_autoptr(GError) refusal = NULL;
 	VialPromise *promise = NULL;
 
-	if (vial_ceiling_network(caller->app, caller->principal, mode, &refusal) &&
+	if (vial_capacity_admit(sandbox, count, &refusal) && vial_ceiling_network(caller->app, caller->principal, mode, &refusal) &&
 	    vial_ceiling_size(caller->app, caller->principal, vial_sandbox_limits(sandbox), &refusal))
 		promise = vial_quota_promise(sandbox, caller->principal, count, &refusal);
 	if (promise)

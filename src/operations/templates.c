@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "operations/templates.h"
 
+#include "service/capacity.h"
+#include "service/quota.h"
+#include "util/tier.h"
+
 json_t *vial_op_template_list(const VialCaller *caller, GError **error)
 {
 	VialApp *app = caller->app;
@@ -26,4 +30,27 @@ json_t *vial_op_template_get(const VialCaller *caller, const char *name, GError 
 		return vial_template_json(template, caller->app->engine->ops->name);
 	vial_fail(error, VIAL_ERROR_NOT_FOUND, "there is no template \"%.64s\"", name);
 	return NULL;
+}
+
+static json_t *tier_json(const VialCaller *caller, const VialTier *tier)
+{
+	VialLimits limits = { .cpu = tier->cpu, .memory_mb = tier->memory_mb };
+	g_autoptr(GError) refusal = NULL;
+	gboolean is_available =
+		vial_capacity_possible(caller->app, &limits, &refusal) && vial_ceiling_size(caller->app, caller->principal, &limits, &refusal);
+
+	return json_pack("{s:s, s:f, s:I, s:b, s:s?}", "name", tier->name, "cpu", tier->cpu, "memory_mb", (json_int_t)tier->memory_mb, "available",
+	                 is_available, "reason", refusal ? refusal->message : NULL);
+}
+
+json_t *vial_op_tier_list(const VialCaller *caller, GError **error)
+{
+	json_t *list;
+
+	if (!vial_operation_admit(caller, VIAL_VERB_TEMPLATE_READ, NULL, 0, NULL, error))
+		return NULL;
+	list = json_array();
+	for (gsize i = 0; i < VIAL_N_TIERS; i++)
+		json_array_append_new(list, tier_json(caller, &vial_tiers[i]));
+	return list;
 }

@@ -5,6 +5,7 @@
 
 #include "operations/limits.h"
 #include "util/error.h"
+#include "util/tier.h"
 
 gboolean vial_check_text(const char *field, const char *text, gsize max_bytes, GError **error)
 {
@@ -59,6 +60,27 @@ gboolean vial_check_real(const char *field, double value, double min, double max
 	if (value == (double)VIAL_UNSAID || (value >= min && value <= max))
 		return TRUE;
 	return vial_fail(error, VIAL_ERROR_INVALID, "field \"%s\" must be between %g and %g", field, min, max);
+}
+
+gboolean vial_check_size(const char *tier, double *cpu, gint64 *memory_mb, GError **error)
+{
+	const VialTier *found = tier ? vial_tier_find(tier) : NULL;
+
+	if (tier && !found)
+		return vial_fail(error, VIAL_ERROR_INVALID,
+		                 "field \"tier\" must be 2 or 4 processors and 2, 4, 8 or 16 GB, as 2x4; other sizes are "
+		                 "asked for with cpu and memory_mb");
+	if (found && *cpu != (double)VIAL_UNSAID && *cpu != found->cpu)
+		return vial_fail(error, VIAL_ERROR_INVALID, "field \"cpu\" must be left out or be %g, as the tier %s has", found->cpu, tier);
+	if (found && *memory_mb != VIAL_UNSAID && *memory_mb != found->memory_mb)
+		return vial_fail(error, VIAL_ERROR_INVALID, "field \"memory_mb\" must be left out or be %" G_GINT64_FORMAT ", as the tier %s has",
+		                 found->memory_mb, tier);
+	if (found) {
+		*cpu = found->cpu;
+		*memory_mb = found->memory_mb;
+	}
+	return vial_check_real("cpu", *cpu, VIAL_CPU_MIN, VIAL_CPU_MAX, error) &&
+	       vial_check_int("memory_mb", *memory_mb, VIAL_MEMORY_MIN_MB, VIAL_MEMORY_MAX_MB, error);
 }
 
 gboolean vial_check_choice(const char *field, const char *text, const char *const *choices, int *out, GError **error)

@@ -19,6 +19,10 @@ gboolean vial_check_user(const char *user, GError **error);
 gboolean vial_check_int(const char *field, gint64 value, gint64 min, gint64 max, GError **error);
 gboolean vial_check_required_int(const char *field, gint64 value, gint64 min, gint64 max, GError **error);
 gboolean vial_check_real(const char *field, double value, double min, double max, GError **error);
+/*
+ * A size by its tier's name, or in numbers, which are set from the tier; both at once only when they say the same.
+ */
+gboolean vial_check_size(const char *tier, double *cpu, gint64 *memory_mb, GError **error);
 /* *out is the index of the choice that was named (NULL-terminated), or -1 for NULL. */
 gboolean vial_check_choice(const char *field, const char *text, const char *const *choices, int *out, GError **error);
 /* Objects of strings; NULL is fine. */

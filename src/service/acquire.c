@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Using a sandbox: holders keep it from idling and from being hibernated. Whoever comes while it cannot be used waits for his turn, and the first
  * who finds it hibernated wakes it for all. */
+#include "service/capacity.h"
 #include "service/quota.h"
 #include "service/sandbox_private.h"
 #include "util/time.h"
@@ -36,7 +37,7 @@ static void acquisition_begin(VialTransition *transition)
 
 	if (sandbox->state != VIAL_STATE_HIBERNATED)
 		vial_transition_end(transition, NULL);
-	else if (vial_quota_admit_wake(sandbox, &error))
+	else if (vial_capacity_admit(sandbox, 1, &error) && vial_quota_admit_wake(sandbox, &error))
 		vial_wake(sandbox, on_woken, transition);
 	else
 		vial_transition_end(transition, error);

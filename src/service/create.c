@@ -3,6 +3,8 @@
 #include <string.h>
 
 #include "service/boot.h"
+#include "service/capacity.h"
+#include "service/edition.h"
 #include "service/pool.h"
 #include "service/quota.h"
 #include "service/sandbox_private.h"
@@ -28,9 +30,7 @@ static gboolean apply_lifecycle(VialSandbox *sandbox, const VialIdentity *identi
 
 typedef struct {
 	VialTransition base;
-	VialTemplate *template; /* NULL: it starts from a snapshot; only for the beginning, when the pool is asked */
 	VialSnapshot *snapshot; /* held, NULL: it starts from a template */
-	char *image;
 	VialSandboxDone done;
 	gpointer data;
 	gint64 started_ms;
@@ -43,7 +43,6 @@ static void creation_settle(VialTransition *transition, const GError *error)
 	if (creation->snapshot)
 		creation->snapshot->users--;
 	creation->done(error ? NULL : transition->sandbox, error, creation->data);
-	g_free(creation->image);
 }
 
 /* Whoever was told of a sandbox finds it again, even if we are killed right after the answer; a record that cannot be written only loses that. */
@@ -91,16 +90,16 @@ static void on_claimed(VialInstance *instance, const GError *error, gpointer dat
 {
 	Creation *creation = data;
 	VialSandbox *sandbox = creation->base.sandbox;
-	VialTemplate *template;
+	VialTemplate *edition;
 
 	if (!error)
 		return on_booted(instance, NULL, creation);
 	vial_log_warning("pool", "a pooled sandbox did not take its owner", "sandbox_id", sandbox->id, "error", error->message);
 	vial_sandbox_drop_instance(sandbox);
 	vial_sweep(sandbox->app, sandbox->host_id, NULL, NULL);
-	template = vial_templates_find(sandbox->app->templates, sandbox->template_name);
+	edition = vial_edition_find(sandbox->app, sandbox->template_hash);
 	/* Replaced meanwhile: its checkpoint does not fit this sandbox's image. */
-	boot_fresh(creation, template && strcmp(template->hash, sandbox->template_hash) == 0 ? template->checkpoint : NULL);
+	boot_fresh(creation, edition ? edition->checkpoint : NULL);
 }
 
 static void on_network(const GError *error, gpointer data)
@@ -124,25 +123,36 @@ static void on_limited(const GError *error, gpointer data)
 	vial_slots_set_policy(sandbox->app->slots, sandbox->host_id, sandbox->network, on_network, creation);
 }
 
-/* The pool first, then the checkpoint. */
-static void creation_begin(VialTransition *transition)
+/* The pool first, then the checkpoint; a template that is not baked, or not in this size, is booted. */
+static void on_edition(VialTemplate *edition, gpointer data)
 {
-	Creation *creation = (Creation *)transition;
-	VialSandbox *sandbox = transition->sandbox;
-	VialTemplate *template = g_steal_pointer(&creation->template);
+	Creation *creation = data;
+	VialSandbox *sandbox = creation->base.sandbox;
 	g_autofree char *host_id = NULL;
 
-	creation->started_ms = vial_time_monotonic_ms();
-	sandbox->generation = vial_generation_new();
-	if (template)
-		sandbox->instance = vial_pool_claim(sandbox->app->pool, template, &sandbox->limits, &host_id);
+	if (edition)
+		sandbox->instance = vial_pool_claim(sandbox->app->pool, edition, &sandbox->limits, &host_id);
 	if (!sandbox->instance)
-		return boot_fresh(creation, creation->image);
+		return boot_fresh(creation, edition ? edition->checkpoint : NULL);
 	g_free(sandbox->host_id);
 	sandbox->host_id = g_steal_pointer(&host_id);
 	set_boot_mode(sandbox, "pool");
 	vial_sandbox_store(sandbox);
 	vial_engine_limit(sandbox->app->engine, sandbox->host_id, &sandbox->limits, on_limited, creation);
+}
+
+static void creation_begin(VialTransition *transition)
+{
+	Creation *creation = (Creation *)transition;
+	VialSandbox *sandbox = transition->sandbox;
+	g_autofree char *image = creation->snapshot ? vial_snapshot_dir(sandbox->app, creation->snapshot->id) : NULL;
+
+	creation->started_ms = vial_time_monotonic_ms();
+	sandbox->generation = vial_generation_new();
+	if (creation->snapshot)
+		boot_fresh(creation, image);
+	else
+		vial_edition_prepare(sandbox->app, sandbox->template_hash, on_edition, creation);
 }
 
 static const VialTransitionOps creation_ops = {
@@ -169,7 +179,6 @@ static VialSandbox *make_sandbox(VialApp *app, const VialIdentity *identity, con
 static void apply_template(VialSandbox *sandbox, const VialTemplate *template)
 {
 	sandbox->template_name = g_strdup(template->name);
-	sandbox->template_hash = g_strdup(template->hash);
 	sandbox->rootfs = g_strdup(template->rootfs);
 	sandbox->runtime_dir = g_strdup(vial_templates_runtime_dir(sandbox->app->templates));
 	sandbox->limits = template->limits;
@@ -227,7 +236,8 @@ static gboolean may_have(VialSandbox *sandbox, const VialIdentity *identity, GEr
 
 	return vial_ceiling_template(app, identity, sandbox->template_name, error) &&
 	       vial_ceiling_network(app, identity, json_string_value(json_object_get(sandbox->network, "mode")), error) &&
-	       vial_ceiling_size(app, identity, &sandbox->limits, error) && vial_quota_admit(sandbox, identity, error);
+	       vial_ceiling_size(app, identity, &sandbox->limits, error) && vial_capacity_admit(sandbox, 1, error) &&
+	       vial_quota_admit(sandbox, identity, error);
 }
 
 static gboolean may_create(VialApp *app, const VialSandboxCreate *create, GError **error)
@@ -267,6 +277,8 @@ void vial_sandboxes_create(VialApp *app, const VialIdentity *identity, const Via
 		sandbox->limits.cpu = create->cpu;
 	if (create->memory_mb > 0)
 		sandbox->limits.memory_mb = create->memory_mb;
+	if (template)
+		sandbox->template_hash = g_strdup(vial_edition_for(app, template, &sandbox->limits)->hash);
 	if (!apply_lifecycle(sandbox, identity, create, &error) || (snapshot && !may_resize(app, sandbox, snapshot, &error)) ||
 	    !may_have(sandbox, identity, &error)) {
 		sandbox->state = VIAL_STATE_DELETED;
@@ -275,15 +287,10 @@ void vial_sandboxes_create(VialApp *app, const VialIdentity *identity, const Via
 		return;
 	}
 	creation = g_new0(Creation, 1);
-	creation->template = template;
 	creation->done = done;
 	creation->data = data;
 	creation->snapshot = snapshot;
-	if (snapshot) {
+	if (snapshot)
 		snapshot->users++;
-		creation->image = vial_snapshot_dir(app, snapshot->id);
-	} else if (vial_engine_fits(app->engine, &template->limits, &sandbox->limits)) {
-		creation->image = g_strdup(template->checkpoint); /* else it is booted with its own size */
-	}
 	vial_transition_push(&creation->base, &creation_ops, sandbox, VIAL_QUEUE_LAST);
 }

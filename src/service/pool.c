@@ -10,6 +10,8 @@
  *     ready       -           one less     kept      kept, made
  *                             each look
  *
+ * Of every template it has some of the template's own size, and of other sizes what was asked for lately (demand.h).
+ *
  * And it sleeps: nobody has called for pool_idle_seconds, so everything is given back and no timer is left. The next call rouses it. That one
  * is restored in the ordinary way; the pool fills up behind it.
  */
@@ -17,6 +19,8 @@
 
 #include <string.h>
 
+#include "service/demand.h"
+#include "service/edition.h"
 #include "service/sandbox_private.h"
 #include "service/slots.h"
 #include "util/fault.h"
@@ -55,6 +59,7 @@ typedef struct {
 struct VialPool {
 	VialApp *app;
 	GPtrArray *entries; /* ready ones */
+	VialDemand *demand;
 	Entry *making;
 	guint look;
 	guint rest;
@@ -119,16 +124,29 @@ static void watch(Entry *entry)
 	vial_instance_set_events(entry->instance, &events, entry);
 }
 
-static guint count(VialPool *pool, const VialTemplate *template, gboolean restored)
+/* Memory and disk are fixed when the guest starts; the number of processors that it may use is not. */
+static gboolean same_size(const VialLimits *a, const VialLimits *b)
+{
+	return a->memory_mb == b->memory_mb && a->disk_mb == b->disk_mb && a->process_limit == b->process_limit;
+}
+
+static gboolean is_like(const Entry *entry, const char *hash, const VialLimits *limits, gboolean restored)
+{
+	return entry->is_restored == restored && strcmp(entry->template_hash, hash) == 0 && same_size(&entry->limits, limits);
+}
+
+static guint count(VialPool *pool, const char *hash, const VialLimits *limits, gboolean restored)
 {
 	guint found = 0;
 
-	for (guint i = 0; i < pool->entries->len; i++) {
-		Entry *entry = pool->entries->pdata[i];
-
-		found += entry->is_restored == restored && strcmp(entry->template_hash, template->hash) == 0;
-	}
+	for (guint i = 0; i < pool->entries->len; i++)
+		found += is_like(pool->entries->pdata[i], hash, limits, restored);
 	return found;
+}
+
+static guint count_own(VialPool *pool, const VialTemplate *template, gboolean restored)
+{
+	return count(pool, template->hash, &template->limits, restored);
 }
 
 /* Taking */
@@ -161,19 +179,25 @@ static VialInstance *take(Entry *entry, char **out_host_id)
 	return instance;
 }
 
-/* Memory and disk are fixed when the guest starts; the number of processors is not. */
-static gboolean same_size(const VialLimits *a, const VialLimits *b)
+static void note_demand(VialPool *pool, const VialTemplate *edition, const VialLimits *limits)
 {
-	return a->memory_mb == b->memory_mb && a->disk_mb == b->disk_mb && a->process_limit == b->process_limit;
+	const VialTemplate *own = vial_templates_find_in(pool->app->templates, edition->project, edition->name);
+	VialLimits size = *limits;
+
+	size.cpu = edition->limits.cpu; /* how much of them it may use makes no other guest of it */
+	if (own && (strcmp(own->hash, edition->hash) != 0 || !same_size(&own->limits, &size)))
+		vial_demand_note(pool->demand, edition->hash, &size, vial_time_monotonic_ms());
 }
 
-VialInstance *vial_pool_claim(VialPool *pool, const VialTemplate *template, const VialLimits *limits, char **out_host_id)
+VialInstance *vial_pool_claim(VialPool *pool, const VialTemplate *edition, const VialLimits *limits, char **out_host_id)
 {
-	for (guint i = 0; pool && i < pool->entries->len; i++) {
+	if (!pool)
+		return NULL;
+	note_demand(pool, edition, limits);
+	for (guint i = 0; i < pool->entries->len; i++) {
 		Entry *entry = pool->entries->pdata[i];
 
-		if (entry->is_restored && strcmp(entry->template_hash, template->hash) == 0 && same_size(&entry->limits, limits) &&
-		    vial_engine_fits(pool->app->engine, &entry->limits, limits))
+		if (is_like(entry, edition->hash, limits, TRUE))
 			return take(entry, out_host_id);
 	}
 	return NULL;
@@ -273,7 +297,7 @@ static void on_blank_launched(VialInstance *instance, GError *error, gpointer da
 	vial_instance_create(instance, on_step_done, entry);
 }
 
-static Entry *entry_new(VialPool *pool, const VialTemplate *template, gboolean restored)
+static Entry *entry_new(VialPool *pool, const VialTemplate *template, const VialLimits *limits, gboolean restored)
 {
 	Entry *entry = g_new0(Entry, 1);
 
@@ -282,14 +306,14 @@ static Entry *entry_new(VialPool *pool, const VialTemplate *template, gboolean r
 	entry->template_hash = g_strdup(template->hash);
 	entry->rootfs = g_strdup(template->rootfs);
 	entry->runtime_dir = g_strdup(vial_templates_runtime_dir(pool->app->templates));
-	entry->limits = template->limits;
+	entry->limits = *limits;
 	entry->is_restored = restored;
 	return entry;
 }
 
-static void make_restored(VialPool *pool, const VialTemplate *template)
+static void make_restored(VialPool *pool, const VialTemplate *template, const VialLimits *limits)
 {
-	Entry *entry = entry_new(pool, template, TRUE);
+	Entry *entry = entry_new(pool, template, limits, TRUE);
 	VialBootSpec spec = {
 		.rootfs = entry->rootfs,
 		.runtime_dir = entry->runtime_dir,
@@ -305,7 +329,7 @@ static void make_restored(VialPool *pool, const VialTemplate *template)
 
 static void make_blank(VialPool *pool, const VialTemplate *template)
 {
-	Entry *entry = entry_new(pool, template, FALSE);
+	Entry *entry = entry_new(pool, template, &template->limits, FALSE);
 	g_autofree char *dir = NULL;
 	g_autoptr(GError) error = NULL;
 	VialLaunch launch = { .rootfs = entry->rootfs, .runtime_dir = entry->runtime_dir, .limits = entry->limits, .net = vial_slots_guest_net() };
@@ -349,8 +373,26 @@ guint vial_pool_memory_percent(void)
 	return (guint)vial_fault_measure("memory.available", vial_memory_read("", &memory) ? vial_memory_percent(&memory) : 100);
 }
 
-/* The first template of which one is missing, ready ones before blanks; NULL when the pool is full. */
-static VialTemplate *find_missing(VialPool *pool, gboolean *out_restored)
+/* Of a size that was asked for lately. Blanks there are none of: it would be another for every size. */
+static VialTemplate *find_demanded(VialPool *pool, VialLimits *out_limits)
+{
+	GPtrArray *sizes = vial_demand_sizes(pool->demand, vial_time_monotonic_ms());
+
+	for (guint i = 0; i < sizes->len; i++) {
+		const VialDemandedSize *size = sizes->pdata[i];
+		VialTemplate *edition = vial_edition_find(pool->app, size->hash);
+
+		if (!edition || !edition->checkpoint ||
+		    count(pool, size->hash, &size->limits, TRUE) >= MIN(size->wanted, (guint)pool->app->config->pool_size))
+			continue;
+		*out_limits = size->limits;
+		return edition;
+	}
+	return NULL;
+}
+
+/* What one is missing of: the templates' own size, ready ones before blanks, then what was asked for lately; NULL when the pool is full. */
+static VialTemplate *find_missing(VialPool *pool, VialLimits *out_limits, gboolean *out_restored)
 {
 	GPtrArray *templates = vial_templates_all(pool->app->templates);
 	const VialConfig *config = pool->app->config;
@@ -360,30 +402,33 @@ static VialTemplate *find_missing(VialPool *pool, gboolean *out_restored)
 		for (guint i = 0; i < templates->len; i++) {
 			VialTemplate *template = templates->pdata[i];
 
-			if (!template->checkpoint || count(pool, template, restored) >= wanted[restored])
+			if (!template->checkpoint || count_own(pool, template, restored) >= wanted[restored])
 				continue;
 			*out_restored = restored;
+			*out_limits = template->limits;
 			return template;
 		}
 	}
-	return NULL;
+	*out_restored = TRUE;
+	return find_demanded(pool, out_limits);
 }
 
 static gboolean fill(gpointer data)
 {
 	VialPool *pool = data;
 	VialTemplate *template;
+	VialLimits limits;
 	gboolean restored;
 
 	if (pool->making || pool->is_closed || pool->is_asleep || pool->rest || has_just_failed(pool))
 		return G_SOURCE_REMOVE;
-	template = find_missing(pool, &restored);
+	template = find_missing(pool, &limits, &restored);
 	if (!template || vial_pool_memory_percent() < (guint)(restored ? READY_PERCENT : BLANKS_PERCENT) + MARGIN_PERCENT)
 		return G_SOURCE_REMOVE;
 	if (clients_are_waiting(pool))
 		pool->rest = g_timeout_add(REST_MS, on_rested, pool);
 	else if (restored)
-		make_restored(pool, template);
+		make_restored(pool, template, &limits);
 	else
 		make_blank(pool, template);
 	return G_SOURCE_REMOVE;
@@ -397,16 +442,32 @@ void vial_pool_kick(VialPool *pool)
 
 /* Looking after it */
 
-static gboolean is_stale(VialPool *pool, const Entry *entry)
+static gboolean is_demanded(VialPool *pool, const Entry *entry)
 {
-	VialTemplate *template = vial_templates_find(pool->app->templates, entry->template_name);
+	GPtrArray *sizes = vial_demand_sizes(pool->demand, vial_time_monotonic_ms());
 
-	return !template || strcmp(template->hash, entry->template_hash) != 0 || !same_size(&template->limits, &entry->limits);
+	for (guint i = 0; i < sizes->len; i++) {
+		const VialDemandedSize *size = sizes->pdata[i];
+
+		if (is_like(entry, size->hash, &size->limits, TRUE))
+			return TRUE;
+	}
+	return FALSE;
 }
 
-static void shrink(VialPool *pool, const VialTemplate *template, gboolean restored, guint percent)
+/* Its template was replaced, or its size has not been asked for in a while. */
+static gboolean is_stale(VialPool *pool, const Entry *entry)
 {
-	guint kept = count(pool, template, restored);
+	VialTemplate *edition = vial_edition_find(pool->app, entry->template_hash);
+
+	if (!edition)
+		return TRUE;
+	return !(vial_template_is_listed(pool->app->templates, edition) && same_size(&edition->limits, &entry->limits)) && !is_demanded(pool, entry);
+}
+
+static void shrink(VialPool *pool, const char *hash, const VialLimits *limits, gboolean restored, guint percent)
+{
+	guint kept = count(pool, hash, limits, restored);
 	guint allowed = kept;
 
 	if (percent < NOTHING_PERCENT || (!restored && percent < BLANKS_PERCENT))
@@ -416,7 +477,7 @@ static void shrink(VialPool *pool, const VialTemplate *template, gboolean restor
 	for (guint i = pool->entries->len; i > 0 && kept > allowed; i--) {
 		Entry *entry = pool->entries->pdata[i - 1];
 
-		if (entry->is_restored != restored || strcmp(entry->template_hash, template->hash) != 0)
+		if (!is_like(entry, hash, limits, restored))
 			continue;
 		discard(entry, FALSE);
 		kept--;
@@ -425,13 +486,20 @@ static void shrink(VialPool *pool, const VialTemplate *template, gboolean restor
 
 static void shrink_all(VialPool *pool, guint percent)
 {
-	GPtrArray *templates = vial_templates_all(pool->app->templates);
+	GPtrArray *templates = vial_templates_all(pool->app->templates), *sizes = vial_demand_sizes(pool->demand, vial_time_monotonic_ms());
 	guint before = pool->entries->len;
 	g_autofree char *given_back = NULL, *available = NULL;
 
+	for (guint i = 0; i < sizes->len; i++) {
+		const VialDemandedSize *size = sizes->pdata[i];
+
+		shrink(pool, size->hash, &size->limits, TRUE, percent);
+	}
 	for (guint i = 0; i < templates->len; i++) {
-		shrink(pool, templates->pdata[i], FALSE, percent);
-		shrink(pool, templates->pdata[i], TRUE, percent);
+		const VialTemplate *template = templates->pdata[i];
+
+		shrink(pool, template->hash, &template->limits, FALSE, percent);
+		shrink(pool, template->hash, &template->limits, TRUE, percent);
 	}
 	if (pool->entries->len == before)
 		return;
@@ -440,16 +508,21 @@ static void shrink_all(VialPool *pool, guint percent)
 	vial_log_info("pool", "memory is short, giving back", "count", given_back, "available", available);
 }
 
-void vial_pool_refresh(VialPool *pool)
+static void give_back_stale(VialPool *pool)
 {
-	if (!pool || pool->is_closed)
-		return;
 	for (guint i = pool->entries->len; i > 0; i--) {
 		Entry *entry = pool->entries->pdata[i - 1];
 
 		if (is_stale(pool, entry))
 			discard(entry, FALSE);
 	}
+}
+
+void vial_pool_refresh(VialPool *pool)
+{
+	if (!pool || pool->is_closed)
+		return;
+	give_back_stale(pool);
 	vial_pool_kick(pool);
 }
 
@@ -501,6 +574,7 @@ static gboolean on_look(gpointer data)
 {
 	VialPool *pool = data;
 	guint percent = vial_pool_memory_percent();
+	VialLimits limits;
 	gboolean restored;
 
 	pool->look = 0;
@@ -510,8 +584,9 @@ static gboolean on_look(gpointer data)
 		fall_asleep(pool);
 		return G_SOURCE_REMOVE;
 	}
+	give_back_stale(pool);
 	shrink_all(pool, percent);
-	if (find_missing(pool, &restored))
+	if (find_missing(pool, &limits, &restored))
 		vial_pool_kick(pool);
 	look_later(pool, percent);
 	return G_SOURCE_REMOVE;
@@ -536,6 +611,7 @@ VialPool *vial_pool_new(VialApp *app)
 
 	pool->app = app;
 	pool->entries = g_ptr_array_new();
+	pool->demand = vial_demand_new();
 	pool->called_ms = vial_time_monotonic_ms();
 	if (app->config->pool_size > 0) {
 		look_later(pool, 0);
@@ -564,7 +640,26 @@ void vial_pool_free(VialPool *pool)
 	g_clear_handle_id(&pool->look, g_source_remove);
 	g_clear_handle_id(&pool->rest, g_source_remove);
 	g_ptr_array_unref(pool->entries);
+	vial_demand_free(pool->demand);
 	g_free(pool);
+}
+
+/* [{cpu, memory_mb, ready}]: the sizes besides its own. */
+static json_t *sizes_json(VialPool *pool, const VialTemplate *template)
+{
+	GPtrArray *sizes = vial_demand_sizes(pool->demand, vial_time_monotonic_ms());
+	json_t *list = json_array();
+
+	for (guint i = 0; i < sizes->len; i++) {
+		const VialDemandedSize *size = sizes->pdata[i];
+		const VialTemplate *edition = vial_edition_find(pool->app, size->hash);
+
+		if (edition && strcmp(edition->name, template->name) == 0 && g_strcmp0(edition->project, template->project) == 0)
+			json_array_append_new(list,
+			                      json_pack("{s:f, s:I, s:I}", "cpu", size->limits.cpu, "memory_mb", (json_int_t)size->limits.memory_mb,
+			                                "ready", (json_int_t)count(pool, size->hash, &size->limits, TRUE)));
+	}
+	return list;
 }
 
 json_t *vial_pool_json(VialPool *pool)
@@ -575,9 +670,9 @@ json_t *vial_pool_json(VialPool *pool)
 	for (guint i = 0; i < templates->len; i++) {
 		VialTemplate *template = templates->pdata[i];
 
-		json_object_set_new(
-			list, template->name,
-			json_pack("{s:I, s:I}", "ready", (json_int_t)count(pool, template, TRUE), "blank", (json_int_t)count(pool, template, FALSE)));
+		json_object_set_new(list, template->name,
+		                    json_pack("{s:I, s:I, s:o}", "ready", (json_int_t)count_own(pool, template, TRUE), "blank",
+		                              (json_int_t)count_own(pool, template, FALSE), "sizes", sizes_json(pool, template)));
 	}
 	return list;
 }

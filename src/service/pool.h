@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The warm pool: per template a few sandboxes restored and waiting for an owner, and behind them blanks, host processes
+ * The warm pool: per template, and per size that is asked for, a few sandboxes restored and waiting for an owner, and behind them blanks, host processes
  * whose start-up is already paid and into which any checkpoint of the template can be loaded. A claim is exclusive by
  * construction: taking an entry removes it from the list, on the one thread that has the list.
  */
@@ -14,8 +14,11 @@ VialPool *vial_pool_new(VialApp *app);
 void vial_pool_drain(VialPool *pool, void (*done)(gpointer data), gpointer data);
 void vial_pool_free(VialPool *pool);
 
-/* A restored guest for exactly these limits, or NULL. The caller introduces it to its owner with vial_boot_hello(). */
-VialInstance *vial_pool_claim(VialPool *pool, const VialTemplate *template, const VialLimits *limits, char **out_host_id);
+/*
+ * A restored guest for exactly these limits, or NULL. The caller introduces it to its owner with vial_boot_hello(). `edition`: what such a sandbox is
+ * restored from (edition.h). Asking is what makes the pool have some of that size ready.
+ */
+VialInstance *vial_pool_claim(VialPool *pool, const VialTemplate *edition, const VialLimits *limits, char **out_host_id);
 
 /* Completes a boot's spec with a blank where one fits, else with a new host id. Sets spec->host_id and spec->blank. */
 void vial_pool_fill_spec(VialApp *app, VialBootSpec *spec, char **out_host_id);

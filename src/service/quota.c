@@ -72,6 +72,7 @@ static guint count_promised(VialApp *app, const char *project, const char *key_i
 	return count;
 }
 
+/* `project` NULL: of all. */
 static Used count_used(VialApp *app, const char *project, const char *key_id)
 {
 	Used used = { 0 };
@@ -82,7 +83,7 @@ static Used count_used(VialApp *app, const char *project, const char *key_id)
 	while (g_hash_table_iter_next(&iter, NULL, &value)) {
 		const VialSandbox *sandbox = value;
 
-		if (sandbox->state != VIAL_STATE_DELETED && strcmp(sandbox->project, project) == 0 &&
+		if (sandbox->state != VIAL_STATE_DELETED && (!project || strcmp(sandbox->project, project) == 0) &&
 		    (!key_id || g_strcmp0(sandbox->key_id, key_id) == 0))
 			add(&used, 1, &sandbox->limits, is_awake(sandbox));
 	}
@@ -93,6 +94,11 @@ static Used count_used(VialApp *app, const char *project, const char *key_id)
 			add(&used, promise->count, &promise->limits, TRUE);
 	}
 	return used;
+}
+
+gint64 vial_quota_awake_memory_mb(VialApp *app)
+{
+	return count_used(app, NULL, NULL).memory_mb;
 }
 
 static void count_one(json_t *counts, const char *name, gint64 n)

@@ -26,6 +26,9 @@ void vial_promise_keep(VialPromise *promise, const char *sandbox_id);
 void vial_promise_free(VialPromise *promise);                 /* accepts NULL */
 guint vial_quota_promised(VialApp *app, const char *project); /* NULL: in all */
 
+/* What all sandboxes that are awake, of all projects, may use together, and the children that are promised. */
+gint64 vial_quota_awake_memory_mb(VialApp *app);
+
 /* Code or a command that runs. */
 gboolean vial_quota_begin_run(VialApp *app, const VialIdentity *principal, GError **error);
 guint64 vial_quota_runs_total(VialApp *app, const char *project); /* since the start */

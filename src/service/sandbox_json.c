@@ -10,6 +10,7 @@
 #include "util/json.h"
 #include "util/json_fields.h"
 #include "util/log.h"
+#include "util/tier.h"
 #include "util/time.h"
 
 static const char *const on_idle_names[] = { [VIAL_ON_IDLE_DELETE] = "delete", [VIAL_ON_IDLE_HIBERNATE] = "hibernate", NULL };
@@ -26,6 +27,15 @@ static json_t *isolation(gconstpointer instance)
 	const VialSandbox *sandbox = instance;
 
 	return json_string(sandbox->app->engine->ops->isolation);
+}
+
+/* NULL: a size without a name. */
+static json_t *tier(gconstpointer instance)
+{
+	const VialSandbox *sandbox = instance;
+	const VialTier *named = vial_tier_of(sandbox->limits.cpu, sandbox->limits.memory_mb);
+
+	return named ? json_string(named->name) : NULL;
 }
 
 static json_t *status(gconstpointer instance)
@@ -56,6 +66,7 @@ static const VialField shown[] = {
 	{ VIAL_FIELD("template", TEXT, VialSandbox, template_name) },
 	{ .name = "engine", .type = VIAL_FIELD_VALUE, .get = engine_name },
 	{ .name = "isolation", .type = VIAL_FIELD_VALUE, .get = isolation },
+	{ .name = "tier", .type = VIAL_FIELD_VALUE, .get = tier },
 	{ VIAL_FIELD("cpu", DOUBLE, VialSandbox, limits.cpu) },
 	{ VIAL_FIELD("memory_mb", INT, VialSandbox, limits.memory_mb) },
 	{ VIAL_FIELD("disk_mb", INT, VialSandbox, limits.disk_mb) },

@@ -5,6 +5,7 @@
 #include <glib/gstdio.h>
 #include <string.h>
 
+#include "service/edition.h"
 #include "service/manifest.h"
 #include "service/prune.h"
 #include "service/runtime.h"
@@ -114,6 +115,12 @@ VialTemplate *vial_template_load(VialApp *app, VialTemplates *templates, const c
 	return template;
 }
 
+void vial_template_rehash(VialApp *app, VialTemplates *templates, VialTemplate *template)
+{
+	g_free(template->hash);
+	template->hash = checkpoint_key(app, template, templates->runtime_hash);
+}
+
 gboolean vial_template_take_checkpoint(VialApp *app, VialTemplates *templates, VialTemplate *template)
 {
 	g_autofree char *checkpoint = vial_template_checkpoint_dir(templates, template);
@@ -179,6 +186,7 @@ void vial_templates_free(VialTemplates *templates)
 		return;
 	vial_templates_unwatch(templates);
 	vial_template_free(templates->incoming);
+	vial_editions_free(templates);
 	g_ptr_array_unref(templates->all);
 	g_hash_table_unref(templates->stamps);
 	g_free(templates->images_dir);
@@ -202,6 +210,11 @@ VialTemplate *vial_templates_find(VialTemplates *templates, const char *name)
 GPtrArray *vial_templates_all(VialTemplates *templates)
 {
 	return templates->all;
+}
+
+gboolean vial_template_is_listed(VialTemplates *templates, const VialTemplate *template)
+{
+	return g_ptr_array_find(templates->all, template, NULL);
 }
 
 const char *vial_templates_runtime_dir(const VialTemplates *templates)

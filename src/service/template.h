@@ -36,6 +36,8 @@ void vial_templates_free(VialTemplates *templates);
 
 VialTemplate *vial_templates_find(VialTemplates *templates, const char *name_or_alias);
 GPtrArray *vial_templates_all(VialTemplates *templates); /* borrowed */
+/* Is it one of them, or an edition (edition.h)? */
+gboolean vial_template_is_listed(VialTemplates *templates, const VialTemplate *template);
 const char *vial_templates_runtime_dir(const VialTemplates *templates);
 json_t *vial_template_json(const VialTemplate *template, const char *engine);
 

@@ -10,6 +10,7 @@ struct VialTemplates {
 	char *runtime_hash;
 	int runtime_hold; /* see prune.h */
 	GPtrArray *all;
+	GPtrArray *editions; /* edition.c's */
 	struct VialBake *bake; /* under way, or NULL */
 	/* template_watch.c */
 	GHashTable *stamps;     /* record -> what it looked like when it was read */
@@ -30,4 +31,6 @@ void vial_template_bake(VialApp *app, VialTemplate *template, VialBaked done, gp
 gboolean vial_template_note(VialTemplates *templates, const char *path);
 void vial_templates_unwatch(VialTemplates *templates);
 
+/* After a change of what its checkpoint depends on. */
+void vial_template_rehash(VialApp *app, VialTemplates *templates, VialTemplate *template);
 char *vial_template_checkpoint_dir(VialTemplates *templates, const VialTemplate *template);

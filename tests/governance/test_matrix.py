@@ -37,7 +37,7 @@ CALLS = {
     "GET /v1/keys": Call(), "POST /v1/keys": Call((201,), {"role": "viewer"}), f"GET {K}": Call(), f"PATCH {K}": Call(body={"name": "x"}),
     f"DELETE {K}": Call((204,), makes="key"), f"POST {K}/rotate": Call(body={}),
     "GET /v1/audit": Call(), "GET /v1/audit/export": Call(), "GET /v1/audit/heads": Call(), "POST /v1/audit/verify": Call(body={}), "GET /v1/audit/{seq}": Call(),
-    "GET /v1/templates": Call(), "GET /v1/templates/{name}": Call(),
+    "GET /v1/tiers": Call(), "GET /v1/templates": Call(), "GET /v1/templates/{name}": Call(),
     "POST /v1/sandboxes": Call((201,), {"template": "minimal"}), "GET /v1/sandboxes": Call(), f"GET {S}": Call(), f"DELETE {S}": Call((204,), makes="sandbox"),
     f"GET {S}/lifecycle": Call(), f"PATCH {S}/lifecycle": Call(body={"idle_seconds": 0}), f"POST {S}/pause": Call((204,)), f"POST {S}/resume": Call((204,)),
     f"POST {S}/hibernate": Call((204,), {}), f"POST {S}/wake": Call((204,), {}), f"POST {S}/snapshots": Call((201,), {}),

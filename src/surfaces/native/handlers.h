@@ -28,6 +28,7 @@ void vial_api_audit_heads(VialRequest *request);
 void vial_api_audit_verify(VialRequest *request);
 void vial_api_audit_get(VialRequest *request);
 
+void vial_api_tier_list(VialRequest *request);
 void vial_api_template_list(VialRequest *request);
 void vial_api_template_get(VialRequest *request);
 

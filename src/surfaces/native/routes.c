@@ -44,6 +44,7 @@ const VialRoute vial_routes[] = {
 	{ "POST", "/v1/audit/verify", vial_api_audit_verify, 0, 0, VIAL_VERB_AUDIT_VERIFY },
 	{ "GET", "/v1/audit/{seq}", vial_api_audit_get, 0, 0, VIAL_VERB_AUDIT_READ },
 
+	{ "GET", "/v1/tiers", vial_api_tier_list, 0, 0, VIAL_VERB_TEMPLATE_READ },
 	{ "GET", "/v1/templates", vial_api_template_list, 0, 0, VIAL_VERB_TEMPLATE_READ },
 	{ "GET", "/v1/templates/{name}", vial_api_template_get, 0, 0, VIAL_VERB_TEMPLATE_READ },
 

@@ -22,11 +22,12 @@ static gboolean decode_create(const json_t *body, VialCreateRequest *out, GError
 {
 	*out = (VialCreateRequest){ .cpu = (double)VIAL_UNSAID, .memory_mb = VIAL_UNSAID, .ttl_seconds = VIAL_UNSAID, .idle_seconds = VIAL_UNSAID };
 	return vial_decode_text(body, "template", &out->template_name, error) && vial_decode_text(body, "engine", &out->engine, error) &&
-	       vial_decode_text(body, "from_snapshot", &out->from_snapshot, error) && vial_decode_real(body, "cpu", &out->cpu, error) &&
-	       vial_decode_int(body, "memory_mb", &out->memory_mb, error) && vial_decode_int(body, "ttl_seconds", &out->ttl_seconds, error) &&
-	       vial_decode_int(body, "idle_seconds", &out->idle_seconds, error) && vial_decode_text(body, "on_idle", &out->on_idle, error) &&
-	       vial_decode_bool(body, "persistent", &out->persistent, error) && vial_decode_object(body, "metadata", &out->metadata, error) &&
-	       vial_decode_object(body, "env", &out->env, error) && vial_decode_object(body, "network", &out->network, error);
+	       vial_decode_text(body, "from_snapshot", &out->from_snapshot, error) && vial_decode_text(body, "tier", &out->tier, error) &&
+	       vial_decode_real(body, "cpu", &out->cpu, error) && vial_decode_int(body, "memory_mb", &out->memory_mb, error) &&
+	       vial_decode_int(body, "ttl_seconds", &out->ttl_seconds, error) && vial_decode_int(body, "idle_seconds", &out->idle_seconds, error) &&
+	       vial_decode_text(body, "on_idle", &out->on_idle, error) && vial_decode_bool(body, "persistent", &out->persistent, error) &&
+	       vial_decode_object(body, "metadata", &out->metadata, error) && vial_decode_object(body, "env", &out->env, error) &&
+	       vial_decode_object(body, "network", &out->network, error);
 }
 
 void vial_api_sandbox_create(VialRequest *request)

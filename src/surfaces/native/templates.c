@@ -21,3 +21,12 @@ void vial_api_template_get(VialRequest *request)
 
 	vial_native_reply_now(request, answer, error);
 }
+
+void vial_api_tier_list(VialRequest *request)
+{
+	VialCaller caller = vial_native_caller(request);
+	GError *error = NULL;
+	json_t *answer = vial_op_tier_list(&caller, &error);
+
+	vial_native_reply_now(request, answer, error);
+}

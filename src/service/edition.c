@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "service/edition.h"
+
+#include <string.h>
+
+#include "service/template_private.h"
+#include "util/log.h"
+#include "util/time.h"
+
+#define RETRY_MS 60000
+/* Sizes of one template, for as long as viald runs: whoever asks for a new size with every sandbox gets the later ones booted cold. */
+#define MAX_EDITIONS 32
+
+typedef struct {
+	VialApp *app;
+	VialTemplate *template;
+	char *base_hash;
+	GArray *waiting; /* Waiter */
+	gboolean is_preparing;
+	gint64 failed_ms; /* 0: it did not */
+} Edition;
+
+typedef struct {
+	VialEditionReady done;
+	gpointer data;
+} Waiter;
+
+static void edition_free(gpointer data)
+{
+	Edition *edition = data;
+
+	vial_template_free(edition->template);
+	g_array_unref(edition->waiting);
+	g_free(edition->base_hash);
+	g_free(edition);
+}
+
+static GPtrArray *all_editions(VialTemplates *templates)
+{
+	if (!templates->editions)
+		templates->editions = g_ptr_array_new_with_free_func(edition_free);
+	return templates->editions;
+}
+
+void vial_editions_free(VialTemplates *templates)
+{
+	g_clear_pointer(&templates->editions, g_ptr_array_unref);
+}
+
+static VialTemplate *find_base(VialTemplates *templates, const char *hash)
+{
+	for (guint i = 0; i < templates->all->len; i++) {
+		VialTemplate *template = templates->all->pdata[i];
+
+		if (strcmp(template->hash, hash) == 0)
+			return template;
+	}
+	return NULL;
+}
+
+/* Of templates that were replaced, unless somebody waits for one: then it goes the next time. */
+static void forget_old(VialTemplates *templates)
+{
+	GPtrArray *all = all_editions(templates);
+
+	for (guint i = all->len; i > 0; i--) {
+		Edition *edition = all->pdata[i - 1];
+
+		if (!edition->is_preparing && !find_base(templates, edition->base_hash))
+			g_ptr_array_remove_index_fast(all, i - 1);
+	}
+}
+
+static Edition *find(VialTemplates *templates, const char *hash)
+{
+	GPtrArray *all = all_editions(templates);
+
+	for (guint i = 0; i < all->len; i++) {
+		Edition *edition = all->pdata[i];
+
+		if (strcmp(edition->template->hash, hash) == 0)
+			return edition;
+	}
+	return NULL;
+}
+
+static guint count(VialTemplates *templates, const char *base_hash, gboolean only_ready)
+{
+	GPtrArray *all = all_editions(templates);
+	guint found = 0;
+
+	for (guint i = 0; i < all->len; i++) {
+		Edition *edition = all->pdata[i];
+
+		found += strcmp(edition->base_hash, base_hash) == 0 && (!only_ready || edition->template->checkpoint);
+	}
+	return found;
+}
+
+static Edition *edition_new(VialApp *app, VialTemplate *template, const VialLimits *limits)
+{
+	Edition *edition = g_new0(Edition, 1);
+
+	edition->app = app;
+	edition->template = vial_template_derive(template);
+	edition->template->name = g_strdup(template->name);
+	edition->template->project = g_strdup(template->project);
+	edition->template->folder = g_strdup(template->folder);
+	edition->template->warm = g_strdup(template->warm);
+	edition->template->limits = *limits;
+	vial_template_rehash(app, app->templates, edition->template);
+	edition->base_hash = g_strdup(template->hash);
+	edition->waiting = g_array_new(FALSE, FALSE, sizeof(Waiter));
+	return edition;
+}
+
+VialTemplate *vial_edition_for(VialApp *app, VialTemplate *template, const VialLimits *limits)
+{
+	VialLimits size = app->engine->ops->edition(&template->limits, limits);
+	GPtrArray *all = all_editions(app->templates);
+	Edition *edition;
+
+	if (vial_limits_equal(&size, &template->limits))
+		return template;
+	forget_old(app->templates);
+	for (guint i = 0; i < all->len; i++) {
+		edition = all->pdata[i];
+		if (strcmp(edition->base_hash, template->hash) == 0 && vial_limits_equal(&edition->template->limits, &size))
+			return edition->template;
+	}
+	edition = edition_new(app, template, &size);
+	g_ptr_array_add(all, edition);
+	return edition->template;
+}
+
+VialTemplate *vial_edition_find(VialApp *app, const char *hash)
+{
+	VialTemplate *template = find_base(app->templates, hash);
+	Edition *edition = template ? NULL : find(app->templates, hash);
+
+	if (edition && find_base(app->templates, edition->base_hash))
+		return edition->template;
+	return template;
+}
+
+guint vial_editions_ready(VialApp *app, const VialTemplate *template)
+{
+	return count(app->templates, template->hash, TRUE);
+}
+
+static void on_ready(VialTemplate *template, const GError *error, gpointer data)
+{
+	Edition *edition = data;
+	g_autoptr(GArray) waiting = edition->waiting;
+
+	edition->waiting = g_array_new(FALSE, FALSE, sizeof(Waiter));
+	edition->is_preparing = FALSE;
+	edition->failed_ms = error ? vial_time_monotonic_ms() : 0;
+	if (error)
+		vial_log_warning("template", "a size could not be baked, its sandboxes boot cold", "template", template->name, "error",
+		                 error->message);
+	for (guint i = 0; i < waiting->len; i++) {
+		Waiter *waiter = &g_array_index(waiting, Waiter, i);
+
+		waiter->done(error ? NULL : template, waiter->data);
+	}
+}
+
+static gboolean may_bake(const Edition *edition)
+{
+	if (edition->failed_ms && vial_time_monotonic_ms() - edition->failed_ms < RETRY_MS)
+		return FALSE;
+	return count(edition->app->templates, edition->base_hash, TRUE) < MAX_EDITIONS;
+}
+
+void vial_edition_prepare(VialApp *app, const char *hash, VialEditionReady done, gpointer data)
+{
+	VialTemplate *base = find_base(app->templates, hash);
+	Edition *edition = base ? NULL : find(app->templates, hash);
+	Waiter waiter = { done, data };
+
+	if (base)
+		return done(base->checkpoint ? base : NULL, data);
+	if (!edition || edition->template->checkpoint || (!edition->is_preparing && !may_bake(edition)))
+		return done(edition && edition->template->checkpoint ? edition->template : NULL, data);
+	g_array_append_val(edition->waiting, waiter);
+	if (edition->is_preparing)
+		return;
+	edition->is_preparing = TRUE;
+	vial_template_make_ready(app, edition->template, on_ready, edition);
+}
