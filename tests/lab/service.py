@@ -151,6 +151,7 @@ def test_the_cgroup_holds_the_monitor(lab, state):
     wait_for(lambda: not group.exists() and not is_alive(pid))
 
 
+@after(test_viald_bakes_its_template_with_microvms)
 def test_another_size_is_baked_once_and_then_restored(lab, state):
     times = []
     for _ in range(3):
