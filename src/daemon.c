@@ -272,7 +272,7 @@ static char *client_command(void)
 	return installed ? g_strdup("vial") : NULL;
 }
 
-static void on_baked(guint failures, gpointer data)
+static void on_baked(guint failures, const char *problem, gpointer data)
 {
 	Daemon *daemon = data;
 	const char *url = vial_server_url(daemon->native.server);

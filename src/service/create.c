@@ -176,12 +176,26 @@ static VialSandbox *make_sandbox(VialApp *app, const VialIdentity *identity, con
 	return sandbox;
 }
 
+/* What it was asked to have goes before what it has from elsewhere. */
+static void put_env_below(VialSandbox *sandbox, const json_t *below)
+{
+	json_t *env = json_deep_copy(below);
+
+	json_object_update(env, sandbox->env);
+	json_decref(sandbox->env);
+	sandbox->env = env;
+}
+
 static void apply_template(VialSandbox *sandbox, const VialTemplate *template)
 {
 	sandbox->template_name = g_strdup(template->name);
 	sandbox->rootfs = g_strdup(template->rootfs);
 	sandbox->runtime_dir = g_strdup(vial_templates_runtime_dir(sandbox->app->templates));
+	sandbox->layers = g_strdupv(template->layers);
+	sandbox->workdir = g_strdup(template->workdir);
 	sandbox->limits = template->limits;
+	if (template->env)
+		put_env_below(sandbox, template->env);
 }
 
 static char *fact(const VialSnapshot *snapshot, const char *name)
@@ -202,20 +216,29 @@ static VialLimits limits_of(const VialSnapshot *snapshot)
 		             .process_limit = number(snapshot, "process_limit") };
 }
 
+static char **layers_of(const VialSnapshot *snapshot)
+{
+	json_t *list = json_object_get(snapshot->facts, "layers"), *item;
+	g_autoptr(GStrvBuilder) layers = g_strv_builder_new();
+	size_t index;
+
+	json_array_foreach (list, index, item)
+		g_strv_builder_add(layers, json_string_value(item) ? json_string_value(item) : "");
+	return list ? g_strv_builder_end(layers) : NULL;
+}
+
 /* A snapshot brings its own image, kernels, sizes and environment; the request may add to the environment. */
 static void apply_snapshot(VialSandbox *sandbox, const VialSnapshot *snapshot)
 {
-	json_t *env = json_deep_copy(json_object_get(snapshot->facts, "env"));
-
 	sandbox->template_name = g_strdup(snapshot->template_name);
 	sandbox->template_hash = fact(snapshot, "template_hash");
 	sandbox->rootfs = fact(snapshot, "rootfs");
 	sandbox->runtime_dir = fact(snapshot, "runtime_dir");
+	sandbox->layers = layers_of(snapshot);
+	sandbox->workdir = fact(snapshot, "workdir");
 	sandbox->from_snapshot = g_strdup(snapshot->id);
 	sandbox->limits = limits_of(snapshot);
-	json_object_update(env, sandbox->env);
-	json_decref(sandbox->env);
-	sandbox->env = env;
+	put_env_below(sandbox, json_object_get(snapshot->facts, "env"));
 }
 
 /* A snapshot's machine has the size it had, where the engine cannot change it. */
@@ -260,7 +283,7 @@ void vial_sandboxes_create(VialApp *app, const VialIdentity *identity, const Via
 
 	if (create->from_snapshot)
 		snapshot = vial_snapshots_find(app, identity, create->from_snapshot, &error);
-	else if (!(template = vial_templates_find(app->templates, name)))
+	else if (!(template = vial_templates_find_in(app->templates, identity->project, name)))
 		error = g_error_new(VIAL_ERROR, VIAL_ERROR_INVALID, "there is no template \"%s\"; GET /v1/templates lists them", name);
 	if (!error && may_create(app, create, &error))
 		network = create->network ? vial_slots_read_network(app->config, create->network, &error) : json_pack("{s:s}", "mode", "disabled");
@@ -287,6 +310,8 @@ void vial_sandboxes_create(VialApp *app, const VialIdentity *identity, const Via
 		return;
 	}
 	creation = g_new0(Creation, 1);
+	if (template)
+		template->is_wanted = TRUE;
 	creation->done = done;
 	creation->data = data;
 	creation->snapshot = snapshot;

@@ -10,11 +10,11 @@
 #define RETRY_MS 60000
 /* Sizes of one template, for as long as viald runs: whoever asks for a new size with every sandbox gets the later ones booted cold. */
 #define MAX_EDITIONS 32
+#define MAX_LISTED 256
 
 typedef struct {
 	VialApp *app;
 	VialTemplate *template;
-	char *base_hash;
 	GArray *waiting; /* Waiter */
 	gboolean is_preparing;
 	gint64 failed_ms; /* 0: it did not */
@@ -31,7 +31,6 @@ static void edition_free(gpointer data)
 
 	vial_template_free(edition->template);
 	g_array_unref(edition->waiting);
-	g_free(edition->base_hash);
 	g_free(edition);
 }
 
@@ -66,7 +65,20 @@ static void forget_old(VialTemplates *templates)
 	for (guint i = all->len; i > 0; i--) {
 		Edition *edition = all->pdata[i - 1];
 
-		if (!edition->is_preparing && !find_base(templates, edition->base_hash))
+		if (!edition->is_preparing && !find_base(templates, edition->template->base_hash))
+			g_ptr_array_remove_index_fast(all, i - 1);
+	}
+}
+
+/* Whoever asks for every size there is, and may have none of them baked, does not make the list grow. */
+static void forget_idle(VialTemplates *templates)
+{
+	GPtrArray *all = all_editions(templates);
+
+	for (guint i = all->len; i > 0 && all->len > MAX_LISTED; i--) {
+		Edition *edition = all->pdata[i - 1];
+
+		if (!edition->is_preparing && !edition->template->checkpoint)
 			g_ptr_array_remove_index_fast(all, i - 1);
 	}
 }
@@ -84,6 +96,12 @@ static Edition *find(VialTemplates *templates, const char *hash)
 	return NULL;
 }
 
+/* While it is being made ready it is a worker's. */
+static gboolean is_ready(const Edition *edition)
+{
+	return !edition->is_preparing && edition->template->checkpoint;
+}
+
 static guint count(VialTemplates *templates, const char *base_hash, gboolean only_ready)
 {
 	GPtrArray *all = all_editions(templates);
@@ -92,7 +110,7 @@ static guint count(VialTemplates *templates, const char *base_hash, gboolean onl
 	for (guint i = 0; i < all->len; i++) {
 		Edition *edition = all->pdata[i];
 
-		found += strcmp(edition->base_hash, base_hash) == 0 && (!only_ready || edition->template->checkpoint);
+		found += strcmp(edition->template->base_hash, base_hash) == 0 && (!only_ready || is_ready(edition));
 	}
 	return found;
 }
@@ -107,9 +125,9 @@ static Edition *edition_new(VialApp *app, VialTemplate *template, const VialLimi
 	edition->template->project = g_strdup(template->project);
 	edition->template->folder = g_strdup(template->folder);
 	edition->template->warm = g_strdup(template->warm);
+	edition->template->base_hash = g_strdup(template->hash);
 	edition->template->limits = *limits;
-	vial_template_rehash(app, app->templates, edition->template);
-	edition->base_hash = g_strdup(template->hash);
+	vial_template_set_hash(app, app->templates, edition->template);
 	edition->waiting = g_array_new(FALSE, FALSE, sizeof(Waiter));
 	return edition;
 }
@@ -125,9 +143,10 @@ VialTemplate *vial_edition_for(VialApp *app, VialTemplate *template, const VialL
 	forget_old(app->templates);
 	for (guint i = 0; i < all->len; i++) {
 		edition = all->pdata[i];
-		if (strcmp(edition->base_hash, template->hash) == 0 && vial_limits_equal(&edition->template->limits, &size))
+		if (strcmp(edition->template->base_hash, template->hash) == 0 && vial_limits_equal(&edition->template->limits, &size))
 			return edition->template;
 	}
+	forget_idle(app->templates);
 	edition = edition_new(app, template, &size);
 	g_ptr_array_add(all, edition);
 	return edition->template;
@@ -138,7 +157,7 @@ VialTemplate *vial_edition_find(VialApp *app, const char *hash)
 	VialTemplate *template = find_base(app->templates, hash);
 	Edition *edition = template ? NULL : find(app->templates, hash);
 
-	if (edition && find_base(app->templates, edition->base_hash))
+	if (edition && is_ready(edition) && find_base(app->templates, edition->template->base_hash))
 		return edition->template;
 	return template;
 }
@@ -170,7 +189,7 @@ static gboolean may_bake(const Edition *edition)
 {
 	if (edition->failed_ms && vial_time_monotonic_ms() - edition->failed_ms < RETRY_MS)
 		return FALSE;
-	return count(edition->app->templates, edition->base_hash, TRUE) < MAX_EDITIONS;
+	return count(edition->app->templates, edition->template->base_hash, TRUE) < MAX_EDITIONS;
 }
 
 void vial_edition_prepare(VialApp *app, const char *hash, VialEditionReady done, gpointer data)
@@ -181,8 +200,8 @@ void vial_edition_prepare(VialApp *app, const char *hash, VialEditionReady done,
 
 	if (base)
 		return done(base->checkpoint ? base : NULL, data);
-	if (!edition || edition->template->checkpoint || (!edition->is_preparing && !may_bake(edition)))
-		return done(edition && edition->template->checkpoint ? edition->template : NULL, data);
+	if (!edition || is_ready(edition) || (!edition->is_preparing && !may_bake(edition)))
+		return done(edition && is_ready(edition) ? edition->template : NULL, data);
 	g_array_append_val(edition->waiting, waiter);
 	if (edition->is_preparing)
 		return;

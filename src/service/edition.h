@@ -10,7 +10,7 @@
 
 /* What a sandbox of this size is restored from: the template itself, or an edition, which may have to be made ready first. Never NULL. */
 VialTemplate *vial_edition_for(VialApp *app, VialTemplate *template, const VialLimits *limits);
-/* By the hash that a sandbox carries, as long as its template is not replaced; NULL: there is none. */
+/* By the hash that a sandbox carries: the template, or an edition that is ready, as long as it is not replaced; NULL: there is none. */
 VialTemplate *vial_edition_find(VialApp *app, const char *hash);
 
 /*

@@ -34,6 +34,8 @@ void vial_sandbox_unref(VialSandbox *sandbox)
 	g_free(sandbox->template_name);
 	g_free(sandbox->template_hash);
 	g_free(sandbox->rootfs);
+	g_strfreev(sandbox->layers);
+	g_free(sandbox->workdir);
 	g_free(sandbox->reason);
 	g_free(sandbox->runtime_dir);
 	g_free(sandbox->host_id);
@@ -205,6 +207,8 @@ VialBootSpec vial_sandbox_boot_spec(const VialSandbox *sandbox)
 		.host_id = sandbox->host_id,
 		.rootfs = sandbox->rootfs,
 		.runtime_dir = sandbox->runtime_dir,
+		.layers = (const char *const *)sandbox->layers,
+		.workdir = sandbox->workdir,
 		.limits = sandbox->limits,
 		.generation = sandbox->generation,
 		.env = sandbox->env,

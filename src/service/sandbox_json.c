@@ -104,6 +104,8 @@ static const VialField kept[] = {
 	{ VIAL_FIELD("template_hash", TEXT, VialSandbox, template_hash) },
 	{ VIAL_FIELD("rootfs", TEXT, VialSandbox, rootfs), .flags = VIAL_JSON_REQUIRED },
 	{ VIAL_FIELD("runtime_dir", TEXT, VialSandbox, runtime_dir), .flags = VIAL_JSON_REQUIRED },
+	{ VIAL_FIELD("layers", LIST, VialSandbox, layers) },
+	{ VIAL_FIELD("workdir", TEXT, VialSandbox, workdir) },
 	{ VIAL_FIELD("host_id", TEXT, VialSandbox, host_id), .flags = VIAL_JSON_REQUIRED },
 	{ VIAL_FIELD("generation", TEXT, VialSandbox, generation) },
 	{ VIAL_FIELD("slot", TEXT, VialSandbox, slot_name), .get = slot_name },

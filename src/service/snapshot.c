@@ -145,6 +145,22 @@ GPtrArray *vial_snapshots_of(VialApp *app, const char *project)
 	return list;
 }
 
+gboolean vial_snapshots_any(VialApp *app, gboolean (*is)(const VialSnapshot *snapshot, gconstpointer data), gconstpointer data)
+{
+	GPtrArray *being_taken = app->snapshots->being_taken;
+	GHashTableIter iter;
+	gpointer value;
+
+	for (guint i = 0; i < being_taken->len; i++)
+		if (is(being_taken->pdata[i], data))
+			return TRUE;
+	g_hash_table_iter_init(&iter, app->snapshots->by_id);
+	while (g_hash_table_iter_next(&iter, NULL, &value))
+		if (is(value, data))
+			return TRUE;
+	return FALSE;
+}
+
 guint vial_snapshots_being_taken(VialApp *app, const char *project)
 {
 	guint count = 0;
