@@ -92,6 +92,28 @@ def blanks(n):
     return [ratio_row("create without pool (into a blank)", ours, floor, "bare runsc restore", 0.8)]
 
 
+def sizes(n):
+    """Other sizes than the template's, without a pool: as fast to make, and to use first, as its own."""
+    def first_run(daemon, **size):
+        start = time.perf_counter()
+        sandbox = daemon.create(**size)
+        daemon.run(sandbox)
+        spent = (time.perf_counter() - start) * 1000
+        daemon.delete(sandbox)
+        return spent
+
+    asked = {"2x16": {"tier": "2x16"}, "4x4": {"tier": "4x4"}, "3 processors and 3000 MB": {"cpu": 3, "memory_mb": 3000}}
+    own, others = [], {name: [] for name in asked}
+    with Daemon(pool_size=0, max_cpu_percent=6400) as daemon:
+        for size in asked.values():
+            first_run(daemon, **size)  # bakes it
+        for _ in range(n):
+            own.append(first_run(daemon))
+            for name, size in asked.items():
+                others[name].append(first_run(daemon, **size))
+    return [ratio_row(f"create and first run, {name}", spent, own, "the template's own size", 1.2) for name, spent in others.items()]
+
+
 class Ticker:
     """A program in the guest that speaks every millisecond or two; the longest silence on this side is how long the guest stood still, and that interval more."""
 
@@ -304,5 +326,5 @@ def density(hibernated, live):
 
 def cases(quick):
     n = 3 if quick else 20
-    return [functools.partial(pooled, n), functools.partial(burst, 8 if quick else 20), functools.partial(blanks, n), functools.partial(forks, n), functools.partial(hibernation, n),
+    return [functools.partial(pooled, n), functools.partial(burst, 8 if quick else 20), functools.partial(blanks, n), functools.partial(sizes, n), functools.partial(forks, n), functools.partial(hibernation, n),
             functools.partial(heavy, 1 if quick else 5), functools.partial(density, 10 if quick else 200, 10 if quick else 40)]
