@@ -14,6 +14,8 @@ typedef struct {
 	gint64 created_at_ms;
 	json_t *facts; /* as sealed in its manifest */
 	guint users;   /* sandboxes that are being made from it */
+	gboolean is_undo; /* see undo.h: no list shows it, and it goes with its sandbox */
+	gint64 sequence;  /* of an undo point among those of its sandbox */
 } VialSnapshot;
 
 VialSnapshots *vial_snapshots_load(VialApp *app, GError **error);
@@ -25,6 +27,8 @@ GPtrArray *vial_snapshots_list(VialApp *app, const VialIdentity *identity); /* b
 GPtrArray *vial_snapshots_of(VialApp *app, const char *project);
 guint vial_snapshots_being_taken(VialApp *app, const char *project);
 json_t *vial_snapshot_json(const VialSnapshot *snapshot);
+/* The size of the machine in it. */
+VialLimits vial_snapshot_limits(const VialSnapshot *snapshot);
 char *vial_snapshot_dir(VialApp *app, const char *id);
 
 typedef void (*VialSnapshotDone)(VialSnapshot *snapshot, const GError *error, gpointer data);
