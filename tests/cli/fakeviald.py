@@ -409,6 +409,8 @@ class RequestHandler(BaseHTTPRequestHandler):
                         deleted.append(other.id)
                         viald.sandboxes.pop(other.id).end()
                 self.reply(200, {"winner": sandbox.id, "tree_id": sandbox.info.get("tree_id"), "deleted": deleted, "failures": {}})
+            case ("POST", ("rollback" | "merge" | "undo")):
+                self.reply(200, sandbox.info)
             case ("GET", "metrics"):
                 sandbox.cpu_ms += 50
                 self.reply(200, {"cpu_ms": sandbox.cpu_ms, "memory_used_kb": 51200, "memory_limit_kb": 2 << 20,
