@@ -18,8 +18,8 @@
 struct VialOperation {
 	int refs;
 	VialVerb verb;
-	VialSandbox *sandbox; /* NULL until acquired */
-	VialStream *stream;   /* NULL until opened */
+	VialSandbox *sandbox;      /* NULL until acquired */
+	VialStream *stream;        /* NULL until opened */
 	const VialIdentity *asker; /* while it starts */
 	VialIdentity *keeper;      /* of the state before it; NULL: it is not kept */
 	VialEntry *entry;

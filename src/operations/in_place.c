@@ -35,8 +35,8 @@ static void on_done(VialSandbox *sandbox, const GError *error, gpointer data)
 
 static gboolean check_required(const char *field, const char *text, GError **error)
 {
-	return text ? vial_check_text(field, text, VIAL_NAME_MAX_BYTES, error) :
-	              vial_fail(error, VIAL_ERROR_INVALID, "field \"%s\" is required", field);
+	return text ? vial_check_text(field, text, VIAL_NAME_MAX_BYTES, error)
+	            : vial_fail(error, VIAL_ERROR_INVALID, "field \"%s\" is required", field);
 }
 
 gboolean vial_op_rollback(const VialCaller *caller, const char *sandbox_id, const char *name, VialSandboxDone done, gpointer data, GError **error)

@@ -393,8 +393,9 @@ VialOperation *vial_run_start(const VialCaller *caller, const char *sandbox_id, 
 	VialSandbox *sandbox;
 	json_t *open;
 
-	*run = (Run){ .sink = sink, .data = data, .free_data = free_data, .budget = *budget, .is_raw = request->raw_ansi,
-		      .keeps_undo = request->undo };
+	*run = (Run){
+		.sink = sink, .data = data, .free_data = free_data, .budget = *budget, .is_raw = request->raw_ansi, .keeps_undo = request->undo
+	};
 	if (!vial_operation_admit(caller, VIAL_VERB_RUN, sandbox_id, 0, &sandbox, error) || !check(request, error) ||
 	    !(code = check_code(request->code, error))) {
 		run_free(run);

@@ -367,8 +367,9 @@ static gboolean choose(Exchange *exchange, GError **error)
 		return TRUE;
 	exchange->snapshot = vial_undo_last(sandbox);
 	if (!exchange->snapshot)
-		return vial_fail(error, VIAL_ERROR_CONFLICT, "there is nothing to undo: no run of this sandbox has kept the state before it "
-		                                             "(\"undo\": true), or all of them have been undone");
+		return vial_fail(error, VIAL_ERROR_CONFLICT,
+		                 "there is nothing to undo: no run of this sandbox has kept the state before it "
+		                 "(\"undo\": true), or all of them have been undone");
 	exchange->snapshot->users++;
 	return TRUE;
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Another machine behind the same id. The sandbox keeps its id, key, environment, network policy, metadata, clocks, previews, journal and records; its
- * guest is exchanged for one that is restored from a snapshot or an undo point, or for that of another sandbox, which is no more then. What runs in the
- * old machine ends with an error that says why; it is not waited for, since a run that hangs is what one wants to go back from.
+ * Another machine behind the same id. The sandbox keeps its id, key, environment, network policy, metadata, clocks, previews, journal and records;
+ * its guest is exchanged for one that is restored from a snapshot or an undo point, or for that of another sandbox, which is no more then. What runs
+ * in the old machine ends with an error that says why; it is not waited for, since a run that hangs is what one wants to go back from.
  *
  * A sandbox that runs, is paused, sleeps or has failed can be given another machine, and runs afterwards. If it cannot, it stays what it was.
  */

@@ -360,8 +360,8 @@ static gboolean may_take(VialSandbox *sandbox, const VialIdentity *principal, co
 	if (total >= quota_mb * 1024 * 1024 && !(is_undo && vial_undo_count(sandbox) > 0))
 		return vial_fail(error, VIAL_ERROR_QUOTA, "snapshots take %" G_GINT64_FORMAT " MB, all that snapshot_quota_mb allows; delete some",
 		                 total / 1024 / 1024);
-	return is_undo ? vial_undo_may_keep(sandbox, principal, error) :
-	                 vial_quota_admit_snapshot(sandbox->app, principal, sandbox->project, 0, error);
+	return is_undo ? vial_undo_may_keep(sandbox, principal, error)
+	               : vial_quota_admit_snapshot(sandbox->app, principal, sandbox->project, 0, error);
 }
 
 void vial_snapshot_take(VialSandbox *sandbox, const VialIdentity *principal, const char *name, VialSnapshotDone done, gpointer data)

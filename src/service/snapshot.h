@@ -12,8 +12,8 @@ typedef struct {
 	char *name; /* may be NULL */
 	gint64 size_bytes;
 	gint64 created_at_ms;
-	json_t *facts; /* as sealed in its manifest */
-	guint users;   /* sandboxes that are being made from it */
+	json_t *facts;    /* as sealed in its manifest */
+	guint users;      /* sandboxes that are being made from it */
 	gboolean is_undo; /* see undo.h: no list shows it, and it goes with its sandbox */
 	gint64 sequence;  /* of an undo point among those of its sandbox */
 } VialSnapshot;

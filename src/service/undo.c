@@ -157,8 +157,8 @@ static void trim(VialSandbox *sandbox)
 {
 	const VialSnapshots *snapshots = sandbox->app->snapshots;
 
-	while (vial_undo_count(sandbox) > 1 && (vial_undo_count(sandbox) > sandbox->app->config->undo_points ||
-	                                        size_of(ring_of(snapshots, sandbox->id)) > quota_bytes(sandbox)))
+	while (vial_undo_count(sandbox) > 1 &&
+	       (vial_undo_count(sandbox) > sandbox->app->config->undo_points || size_of(ring_of(snapshots, sandbox->id)) > quota_bytes(sandbox)))
 		if (!drop_oldest(sandbox))
 			return;
 }

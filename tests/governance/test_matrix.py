@@ -125,7 +125,7 @@ def ask(client, line, ids, **options):
     method, pattern = line.split()
 
     def fill(text):
-        return text.replace("{new}", new_name())
+        return re.sub(r"\{(\w+)\}", lambda match: new_name() if match[1] == "new" else ids.get(match[1], match[0]), text)
 
     path = re.sub(r"\{(\w+)(?:\.\.\.)?\}", lambda match: ids[match[1]], pattern) + ("?" + call.query if call.query else "")
     body = {name: fill(value) if isinstance(value, str) else value for name, value in call.body.items()} if isinstance(call.body, dict) else call.body

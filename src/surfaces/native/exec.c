@@ -21,8 +21,8 @@ static gboolean decode(VialRequest *request, VialExecRequest *out, const char **
 	return vial_decode_text(body, "cmd", &out->cmd, error) && vial_decode_list(body, "argv", &out->argv, error) &&
 	       vial_decode_text(body, "cwd", &out->cwd, error) && vial_decode_text(body, "user", &out->user, error) &&
 	       vial_decode_object(body, "env", &out->env, error) && vial_decode_real(body, "timeout_seconds", &out->timeout_seconds, error) &&
-	       vial_decode_bool(body, "undo", &out->undo, error) && vial_decode_bool(body, "background", &out->background, error) && vial_decode_text(body, "encoding", out_encoding, error) &&
-	       vial_decode_bytes(body, "stdin", &out->input, error);
+	       vial_decode_bool(body, "undo", &out->undo, error) && vial_decode_bool(body, "background", &out->background, error) &&
+	       vial_decode_text(body, "encoding", out_encoding, error) && vial_decode_bytes(body, "stdin", &out->input, error);
 }
 
 static json_t *end_json(const VialExecEnd *end)

@@ -20,8 +20,8 @@ static gboolean decode(VialRequest *request, VialRunRequest *out, GError **error
 	       vial_decode_int(body, "timeout_ms", &out->timeout_ms, error) &&
 	       vial_decode_int(body, "max_output_bytes", &out->max_output_bytes, error) &&
 	       vial_decode_bool(body, "raw_ansi", &out->raw_ansi, error) && vial_decode_bool(body, "images", &out->images, error) &&
-	       vial_decode_bool(body, "undo", &out->undo, error) &&
-	       vial_decode_object(body, "env", &out->env, error) && vial_decode_list(body, "argv", &out->argv, error);
+	       vial_decode_bool(body, "undo", &out->undo, error) && vial_decode_object(body, "env", &out->env, error) &&
+	       vial_decode_list(body, "argv", &out->argv, error);
 }
 
 static json_t *error_json(const VialRunError *error)
