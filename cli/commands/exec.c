@@ -13,7 +13,7 @@
 static char *cwd, *user, *line;
 static GPtrArray *env;
 static gint64 timeout_seconds;
-static gboolean is_background, wants_stdin, wants_no_stdin, wants_terminal, is_raw;
+static gboolean is_background, wants_stdin, wants_no_stdin, wants_terminal, is_raw, keeps_undo;
 
 static const VialOption options[] = {
 	{ 'c', "command", VIAL_OPTION_STRING, &line, "LINE", "run this line by bash instead of a command and its arguments", NULL },
@@ -25,6 +25,7 @@ static const VialOption options[] = {
 	{ 'i', "stdin", VIAL_OPTION_FLAG, &wants_stdin, NULL, "give it our standard input, even if that is a terminal", NULL },
 	{ 0, "no-stdin", VIAL_OPTION_FLAG, &wants_no_stdin, NULL, "do not read our standard input", NULL },
 	{ 't', "tty", VIAL_OPTION_FLAG, &wants_terminal, NULL, "on a terminal of its own, as `vial sh`", NULL },
+	{ 0, "undo", VIAL_OPTION_FLAG, &keeps_undo, NULL, "keep the state before it, for `vial undo`", NULL },
 	{ 0, "raw", VIAL_OPTION_FLAG, &is_raw, NULL, "let escape sequences through to our terminal", NULL },
 	{ 0, NULL, VIAL_OPTION_FLAG, NULL, NULL, NULL, NULL },
 };
@@ -97,6 +98,8 @@ static gboolean set_options(json_t *body, GError **error)
 		json_object_set_new(body, "timeout_seconds", json_integer(timeout_seconds));
 	if (is_background)
 		json_object_set_new(body, "background", json_true());
+	if (keeps_undo)
+		json_object_set_new(body, "undo", json_true());
 	json_t *variables = vial_api_object_from_pairs(env, "env", error);
 	if (!variables)
 		return FALSE;
@@ -134,8 +137,8 @@ int vial_exec_run(VialCli *cli, int argc, char **argv)
 		return vial_output_usage(cli, "what shall run? vial exec %s", vial_exec_syntax.arguments);
 	if (line && argc > 1)
 		return vial_output_usage(cli, "give either -c or a command, not both");
-	if (wants_terminal && (is_background || timeout_seconds || cli->is_json))
-		return vial_output_usage(cli, "--tty goes with neither --background nor --timeout nor --json");
+	if (wants_terminal && (is_background || timeout_seconds || cli->is_json || keeps_undo))
+		return vial_output_usage(cli, "--tty goes with neither --background nor --timeout nor --undo nor --json");
 	g_autoptr(json_t) body = command_body(argc - 1, argv + 1);
 	if (!set_options(body, &error))
 		return vial_output_fail_usage(cli, error);

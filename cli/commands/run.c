@@ -14,7 +14,7 @@ enum { CODE_MAX_BYTES = 8 * 1024 * 1024 };
 
 static char *language_name, *sandbox_given, *out_dir;
 static gint64 timeout_seconds;
-static gboolean is_raw;
+static gboolean is_raw, keeps_undo;
 
 static const VialOption options[] = {
 	{ 'l', "lang", VIAL_OPTION_STRING, &language_name, "NAME", "python, javascript (TypeScript too) or bash; else the file's suffix says it",
@@ -22,6 +22,7 @@ static const VialOption options[] = {
 	{ 's', "sandbox", VIAL_OPTION_STRING, &sandbox_given, "ID", "in this sandbox, whose variables stay", "@sandbox" },
 	{ 'o', "out", VIAL_OPTION_STRING, &out_dir, "DIR", "save figures and changed files here", "@directory" },
 	{ 0, "timeout", VIAL_OPTION_DURATION, &timeout_seconds, "TIME", "interrupt it after this time, with status 124", NULL },
+	{ 0, "undo", VIAL_OPTION_FLAG, &keeps_undo, NULL, "keep the state before it, for `vial undo`", NULL },
 	{ 0, "raw", VIAL_OPTION_FLAG, &is_raw, NULL, "let escape sequences through to our terminal", NULL },
 	VIAL_CREATE_OPTIONS,
 	{ 0, NULL, VIAL_OPTION_FLAG, NULL, NULL, NULL, NULL },
@@ -103,6 +104,8 @@ static json_t *run_body(const char *code, const char *language, int argc, char *
 	json_object_set_new(body, "argv", words);
 	if (timeout_seconds)
 		json_object_set_new(body, "timeout_ms", json_integer(timeout_seconds * 1000));
+	if (keeps_undo)
+		json_object_set_new(body, "undo", json_true());
 	return body;
 }
 
@@ -124,6 +127,8 @@ static int run_collected(VialCli *cli, VialCell *cell, json_t *body)
 int vial_run_run(VialCli *cli, int argc, char **argv)
 {
 	GError *error = NULL;
+	if (keeps_undo && !sandbox_given)
+		return vial_output_usage(cli, "--undo needs --sandbox: the one that is made for this is gone afterwards");
 	g_autofree char *code = read_code(argv[0], &error);
 	if (!code)
 		return vial_output_fail_remote(cli, error);

@@ -65,7 +65,7 @@ static void channel_unref(VialChannel *channel)
 	g_free(channel);
 }
 
-static void fail_all(VialChannel *channel, const GError *error)
+void vial_channel_end_streams(VialChannel *channel, const GError *error)
 {
 	GHashTableIter iter;
 	gpointer value;
@@ -76,6 +76,14 @@ static void fail_all(VialChannel *channel, const GError *error)
 			break;
 		vial_stream_finish(value, NULL, error);
 	}
+}
+
+static void fail_all(VialChannel *channel, const GError *error)
+{
+	GHashTableIter iter;
+	gpointer value;
+
+	vial_channel_end_streams(channel, error);
 	for (;;) {
 		g_hash_table_iter_init(&iter, channel->host_calls);
 		if (!g_hash_table_iter_next(&iter, NULL, &value))

@@ -29,6 +29,8 @@ typedef struct {
 VialChannel *vial_channel_new(int fd, const VialChannelEvents *events, gpointer data);
 /* Closes without calling back; streams still open get `closed` with an error first. Accepts NULL. */
 void vial_channel_free(VialChannel *channel);
+/* For one that is about to be freed: its streams end now, with that error. */
+void vial_channel_end_streams(VialChannel *channel, const GError *error);
 guint vial_channel_open_streams(const VialChannel *channel);
 /* The process that wrote the first bytes, by the kernel's word and not by its own; 0 before they came. */
 pid_t vial_channel_peer(const VialChannel *channel);

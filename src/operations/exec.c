@@ -17,6 +17,7 @@ typedef struct {
 	GDestroyNotify free_data;
 	VialInput input;
 	gboolean is_background;
+	gboolean keeps_undo;
 	gboolean is_started;
 	gint64 pid; /* of one in the background, once it has one and its first input is being fed */
 } Exec;
@@ -57,7 +58,11 @@ static void exec_free(gpointer data)
 /* What is piped into a command or typed at a terminal is code as much as the command is. */
 static void on_recording(VialOperation *operation)
 {
+	const Exec *exec = vial_guest_state(operation);
+
 	vial_guest_tape_input(operation, TRUE);
+	if (exec->keeps_undo)
+		vial_guest_keep_undo(operation);
 }
 
 static void on_opening(VialOperation *operation, json_t *open)
@@ -235,7 +240,7 @@ VialOperation *vial_exec_start(const VialCaller *caller, const char *sandbox_id,
 	VialSandbox *sandbox;
 	json_t *detail, *open;
 
-	*exec = (Exec){ .sink = sink, .data = data, .free_data = free_data, .is_background = request->background };
+	*exec = (Exec){ .sink = sink, .data = data, .free_data = free_data, .is_background = request->background, .keeps_undo = request->undo };
 	if (!vial_operation_admit(caller, verb, sandbox_id, 0, &sandbox, error) || !check(request, error)) {
 		exec_free(exec);
 		return NULL;

@@ -12,6 +12,7 @@ typedef struct {
 	const char *cwd, *user;
 	json_t *env;            /* an object of strings, or NULL */
 	double timeout_seconds; /* 0: none */
+	gboolean undo;          /* the state before it is kept (service/undo.h) */
 	gboolean background;    /* it ends when the command has a pid */
 	GBytes *input;          /* what it reads, of any size; NULL: nothing. One in the background can be sent more */
 	gboolean is_terminal;   /* a terminal of that size; what is written to the operation is typed there */

@@ -2,22 +2,26 @@
 /*
  * The life of an operation in a guest:
  *
- *   start: the record begins → (acquired) → OPEN → events ⇄ credit → (closed) → the owner ends the record and says `end` → free
+ *   start: the record begins → (acquired) → (the state before it is kept, if it is to be) → OPEN → events ⇄ credit → (closed) → the owner ends the
+ *   record and says `end` → free
  *
- * A cancelled operation is freed at once, except while the sandbox is being acquired: then by the acquisition's callback. Callbacks may cancel
+ * A cancelled operation is freed at once, except while it waits for one of the first two: then by that one's callback. Callbacks may cancel
  * their own operation, so it is kept by a reference around each of them.
  */
 #include "operations/guest.h"
 
 #include "engine/engine.h"
 #include "operations/limits.h"
+#include "service/undo.h"
 #include "util/json.h"
 
 struct VialOperation {
 	int refs;
 	VialVerb verb;
-	VialSandbox *sandbox; /* NULL until acquired */
-	VialStream *stream;   /* NULL until opened */
+	VialSandbox *sandbox;      /* NULL until acquired */
+	VialStream *stream;        /* NULL until opened */
+	const VialIdentity *asker; /* while it starts */
+	VialIdentity *keeper;      /* of the state before it; NULL: it is not kept */
 	VialEntry *entry;
 	VialCall *call;
 	json_t *open;
@@ -39,6 +43,7 @@ static void unref(VialOperation *operation)
 		return;
 	if (operation->free_state)
 		operation->free_state(operation->state);
+	vial_identity_unref(operation->keeper);
 	json_decref(operation->open);
 	vial_tape_clear(&operation->input);
 	vial_tape_clear(&operation->output);
@@ -145,15 +150,9 @@ static void begin(VialOperation *operation)
 		operation->events->opened(operation);
 }
 
-static void on_acquired(VialSandbox *sandbox, const GError *error, gpointer data)
+/* What it needs is there, or is not. */
+static void go_on(VialOperation *operation, const GError *error)
 {
-	VialOperation *operation = data;
-
-	if (operation->is_over) { /* cancelled while it waited */
-		operation->sandbox = sandbox;
-		return unref(operation);
-	}
-	operation->sandbox = sandbox;
 	if (!error)
 		begin(operation);
 	else if (operation->is_starting)
@@ -161,6 +160,30 @@ static void on_acquired(VialSandbox *sandbox, const GError *error, gpointer data
 	else
 		close_with(operation, NULL, error);
 	unref(operation);
+}
+
+static void on_kept(VialSnapshot *snapshot, const GError *error, gpointer data)
+{
+	VialOperation *operation = data;
+
+	if (!operation->is_over)
+		return go_on(operation, error);
+	if (snapshot) /* cancelled meanwhile: nothing ran that could be undone */
+		vial_undo_drop(vial_sandbox_app(operation->sandbox), snapshot);
+	unref(operation);
+}
+
+static void on_acquired(VialSandbox *sandbox, const GError *error, gpointer data)
+{
+	VialOperation *operation = data;
+
+	operation->sandbox = sandbox;
+	if (operation->is_over) /* cancelled while it waited */
+		return unref(operation);
+	if (!error && operation->keeper)
+		vial_undo_keep(sandbox, operation->keeper, on_kept, operation);
+	else
+		go_on(operation, error);
 }
 
 VialOperation *vial_guest_start(const VialCaller *caller, VialVerb verb, VialSandbox *sandbox, json_t *open, json_t *body,
@@ -179,8 +202,10 @@ VialOperation *vial_guest_start(const VialCaller *caller, VialVerb verb, VialSan
 		finish(operation);
 		return NULL;
 	}
+	operation->asker = caller->principal;
 	if (events->recording)
 		events->recording(operation);
+	operation->asker = NULL;
 	operation->is_starting = TRUE;
 	operation->refs++; /* the acquisition's */
 	vial_sandbox_acquire(sandbox, on_acquired, operation);
@@ -266,6 +291,12 @@ VialCall *vial_guest_call(const VialOperation *operation)
 VialEntry *vial_guest_entry(const VialOperation *operation)
 {
 	return operation->entry;
+}
+
+void vial_guest_keep_undo(VialOperation *operation)
+{
+	operation->keeper = vial_identity_ref((VialIdentity *)operation->asker);
+	json_object_set_new(vial_entry_body(operation->entry), "undo", json_true());
 }
 
 void vial_guest_tape_input(VialOperation *operation, gboolean keeps_text)

@@ -44,6 +44,8 @@ VialSandbox *vial_guest_sandbox(const VialOperation *operation);
 VialStream *vial_guest_stream(const VialOperation *operation);
 VialCall *vial_guest_call(const VialOperation *operation); /* NULL where the journal does not hear of it */
 VialEntry *vial_guest_entry(const VialOperation *operation);
+/* From `recording`: the state before it is kept first (service/undo.h). If it cannot be, nothing is opened, and `closed` hears why. */
+void vial_guest_keep_undo(VialOperation *operation);
 /* Its record has the hash of what goes in, and so much of it as text; or of what comes out, without text. Before anything has. */
 void vial_guest_tape_input(VialOperation *operation, gboolean keeps_text);
 void vial_guest_tape_output(VialOperation *operation);

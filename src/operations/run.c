@@ -25,6 +25,7 @@ typedef struct {
 	VialInput code;     /* only when it does not fit into the OPEN */
 	gsize inline_bytes; /* of what does */
 	gboolean is_raw;
+	gboolean keeps_undo;
 	VialRunBudget budget;
 	guint64 output_bytes, results_bytes; /* so far */
 	guint n_other_events;
@@ -90,6 +91,8 @@ static void on_recording(VialOperation *operation)
 	Run *run = vial_guest_state(operation);
 
 	vial_entry_count(vial_guest_entry(operation), run->inline_bytes, 0);
+	if (run->keeps_undo)
+		vial_guest_keep_undo(operation);
 }
 
 static void on_opening(VialOperation *operation, json_t *open)
@@ -390,7 +393,9 @@ VialOperation *vial_run_start(const VialCaller *caller, const char *sandbox_id, 
 	VialSandbox *sandbox;
 	json_t *open;
 
-	*run = (Run){ .sink = sink, .data = data, .free_data = free_data, .budget = *budget, .is_raw = request->raw_ansi };
+	*run = (Run){
+		.sink = sink, .data = data, .free_data = free_data, .budget = *budget, .is_raw = request->raw_ansi, .keeps_undo = request->undo
+	};
 	if (!vial_operation_admit(caller, VIAL_VERB_RUN, sandbox_id, 0, &sandbox, error) || !check(request, error) ||
 	    !(code = check_code(request->code, error))) {
 		run_free(run);

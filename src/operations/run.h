@@ -17,6 +17,7 @@ typedef struct {
 	gboolean raw_ansi;       /* control sequences are wanted */
 	gboolean images;         /* a still picture beside what only a page can show */
 	json_t *env;             /* an object of strings, or NULL */
+	gboolean undo;           /* the state before it is kept (service/undo.h) */
 	json_t *argv;            /* the code is a program with this name and these arguments: a list of strings, or NULL */
 } VialRunRequest;
 

@@ -86,7 +86,7 @@ static gboolean is_within(const VialCaller *caller, const VialSnapshot *snapshot
 	return !allow || vial_ceiling_template(caller->app, caller->principal, snapshot->template_name, error);
 }
 
-static VialSnapshot *find(const VialCaller *caller, VialVerb verb, const char *id_or_name, GError **error)
+VialSnapshot *vial_operation_snapshot(const VialCaller *caller, VialVerb verb, const char *id_or_name, GError **error)
 {
 	VialSnapshot *snapshot = vial_snapshots_find(caller->app, caller->principal, id_or_name, error);
 	g_autoptr(GError) refusal = NULL;
@@ -118,7 +118,7 @@ VialSnapshot *vial_op_snapshot_get(const VialCaller *caller, const char *id_or_n
 {
 	if (!vial_operation_admit(caller, VIAL_VERB_SNAPSHOT_READ, NULL, 0, NULL, error))
 		return NULL;
-	return find(caller, VIAL_VERB_SNAPSHOT_READ, id_or_name, error);
+	return vial_operation_snapshot(caller, VIAL_VERB_SNAPSHOT_READ, id_or_name, error);
 }
 
 typedef struct {
@@ -143,7 +143,7 @@ gboolean vial_op_snapshot_delete(const VialCaller *caller, const char *id_or_nam
 	VialEntry *entry;
 
 	if (!vial_operation_admit(caller, VIAL_VERB_SNAPSHOT_DELETE, NULL, 0, NULL, error) ||
-	    !(snapshot = find(caller, VIAL_VERB_SNAPSHOT_DELETE, id_or_name, error)) ||
+	    !(snapshot = vial_operation_snapshot(caller, VIAL_VERB_SNAPSHOT_DELETE, id_or_name, error)) ||
 	    !(entry = vial_entry_begin(caller, VIAL_VERB_SNAPSHOT_DELETE, NULL, json_pack("{s:s*}", "name", snapshot->name), error)))
 		return FALSE;
 	vial_entry_set(entry, "snapshot", json_string(snapshot->id));

@@ -13,6 +13,8 @@ gboolean vial_op_snapshot_take(const VialCaller *caller, const char *sandbox_id,
 GPtrArray *vial_op_snapshot_list(const VialCaller *caller, const char *sandbox_id, GError **error);
 /* By id or name; borrowed. */
 VialSnapshot *vial_op_snapshot_get(const VialCaller *caller, const char *id_or_name, GError **error);
+/* For the files of this folder: the caller's, and one that its key may touch; a refusal is recorded. Borrowed. */
+VialSnapshot *vial_operation_snapshot(const VialCaller *caller, VialVerb verb, const char *id_or_name, GError **error);
 gboolean vial_op_snapshot_delete(const VialCaller *caller, const char *id_or_name, VialOperationDone done, gpointer data, GError **error);
 
 typedef struct {

@@ -13,6 +13,7 @@
 #include "service/meter.h"
 #include "service/sandbox_private.h"
 #include "service/slots.h"
+#include "service/undo.h"
 #include "util/id.h"
 #include "util/log.h"
 #include "util/tree.h"
@@ -249,6 +250,7 @@ void vial_sandboxes_adopt(VialApp *app, const GPtrArray *records, VialAdopted do
 	if (adoption->damaged == 0) {
 		reap_orphans(adoption);
 		remove_strays(app);
+		vial_undo_drop_strays(app);
 	}
 	candidate_settled(adoption);
 }

@@ -203,30 +203,6 @@ static char *fact(const VialSnapshot *snapshot, const char *name)
 	return g_strdup(json_string_value(json_object_get(snapshot->facts, name)));
 }
 
-static gint64 number(const VialSnapshot *snapshot, const char *name)
-{
-	return json_integer_value(json_object_get(snapshot->facts, name));
-}
-
-static VialLimits limits_of(const VialSnapshot *snapshot)
-{
-	return (VialLimits){ .cpu = json_number_value(json_object_get(snapshot->facts, "cpu")),
-		             .memory_mb = number(snapshot, "memory_mb"),
-		             .disk_mb = number(snapshot, "disk_mb"),
-		             .process_limit = number(snapshot, "process_limit") };
-}
-
-static char **layers_of(const VialSnapshot *snapshot)
-{
-	json_t *list = json_object_get(snapshot->facts, "layers"), *item;
-	g_autoptr(GStrvBuilder) layers = g_strv_builder_new();
-	size_t index;
-
-	json_array_foreach (list, index, item)
-		g_strv_builder_add(layers, json_string_value(item) ? json_string_value(item) : "");
-	return list ? g_strv_builder_end(layers) : NULL;
-}
-
 /* A snapshot brings its own image, kernels, sizes and environment; the request may add to the environment. */
 static void apply_snapshot(VialSandbox *sandbox, const VialSnapshot *snapshot)
 {
@@ -234,17 +210,17 @@ static void apply_snapshot(VialSandbox *sandbox, const VialSnapshot *snapshot)
 	sandbox->template_hash = fact(snapshot, "template_hash");
 	sandbox->rootfs = fact(snapshot, "rootfs");
 	sandbox->runtime_dir = fact(snapshot, "runtime_dir");
-	sandbox->layers = layers_of(snapshot);
+	sandbox->layers = vial_snapshot_layers(snapshot);
 	sandbox->workdir = fact(snapshot, "workdir");
 	sandbox->from_snapshot = g_strdup(snapshot->id);
-	sandbox->limits = limits_of(snapshot);
+	sandbox->limits = vial_snapshot_limits(snapshot);
 	put_env_below(sandbox, json_object_get(snapshot->facts, "env"));
 }
 
 /* A snapshot's machine has the size it had, where the engine cannot change it. */
 static gboolean may_resize(VialApp *app, const VialSandbox *sandbox, const VialSnapshot *snapshot, GError **error)
 {
-	VialLimits saved = limits_of(snapshot);
+	VialLimits saved = vial_snapshot_limits(snapshot);
 
 	return vial_engine_fits(app->engine, &saved, &sandbox->limits) ||
 	       vial_fail(error, VIAL_ERROR_INVALID,

@@ -3,6 +3,7 @@
 #include "service/boot.h"
 #include "service/sandbox_private.h"
 #include "service/slots.h"
+#include "service/undo.h"
 #include "util/log.h"
 #include "util/time.h"
 #include "util/tree.h"
@@ -61,6 +62,7 @@ static void deletion_begin(VialTransition *transition)
 	vial_sandbox_set_state(sandbox, VIAL_STATE_DELETED, NULL);
 	vial_sandbox_drop_instance(sandbox);
 	vial_slots_drop_parked(sandbox->app->slots, sandbox->id);
+	vial_undo_drop_all(sandbox->app, sandbox->id);
 	vial_tree_remove_later(image);
 	vial_tree_remove_later(temporary);
 	vial_sweep(sandbox->app, sandbox->host_id, on_swept, transition);

@@ -136,6 +136,11 @@ void vial_journal_close(VialJournal *journal)
 	tell(journal);
 }
 
+void vial_journal_reopen(VialJournal *journal)
+{
+	journal->is_closed = FALSE;
+}
+
 gboolean vial_journal_is_closed(const VialJournal *journal)
 {
 	return journal->is_closed;

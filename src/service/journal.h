@@ -44,6 +44,8 @@ void vial_journal_add(VialJournal *journal, VialJournalStream stream, const char
 void vial_journal_add_event(VialJournal *journal, const char *format, ...) G_GNUC_PRINTF(2, 3);
 /* Nothing more will come. */
 void vial_journal_close(VialJournal *journal);
+/* Unless the sandbox comes back. */
+void vial_journal_reopen(VialJournal *journal);
 gboolean vial_journal_is_closed(const VialJournal *journal);
 
 /* The lines there are: numbers from first to next - 1. */

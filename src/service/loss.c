@@ -2,8 +2,10 @@
 /*
  * A guest that is gone: it died, its host process did, or it was caught lying. What is under way fails through its own calls; what is left is swept
  * up by a transition that goes before all that wait, and the record stays as FAILED so that its owner can read why. A sandbox that has a sealed
- * image of itself by then (hibernate.c) has lost nothing and stays HIBERNATED.
+ * image of itself by then (hibernate.c) has lost nothing and stays HIBERNATED; nor has one that has another guest by then (in_place.c).
  */
+#include <string.h>
+
 #include "service/boot.h"
 #include "service/freeze.h"
 #include "service/sandbox_private.h"
@@ -20,7 +22,7 @@ static void on_swept(const char *reason, gpointer data)
 	Loss *loss = data;
 	VialSandbox *sandbox = loss->base.sandbox;
 
-	if (sandbox->state != VIAL_STATE_HIBERNATED) {
+	if (sandbox->state != VIAL_STATE_HIBERNATED && strcmp(loss->host_id, sandbox->host_id) == 0) {
 		sandbox->last_active_ms = vial_time_monotonic_ms();
 		vial_sandbox_set_state(sandbox, VIAL_STATE_FAILED, reason);
 		vial_sandbox_record(sandbox, "sandbox.fail", reason);

@@ -505,7 +505,9 @@ static json_t *which_snapshots(VialApp *app, const char *project)
 	for (guint i = 0; i < list->len; i++) {
 		const VialSnapshot *snapshot = list->pdata[i];
 
-		json_object_set_new(sizes, snapshot->name ? snapshot->name : snapshot->id, json_integer(snapshot->size_bytes));
+		g_autofree char *undo = snapshot->is_undo ? g_strdup_printf("undo of %s (%s)", snapshot->sandbox_id, snapshot->id) : NULL;
+
+		json_object_set_new(sizes, undo ? undo : snapshot->name ? snapshot->name : snapshot->id, json_integer(snapshot->size_bytes));
 	}
 	return json_pack("{s:o}", "snapshots", sizes);
 }

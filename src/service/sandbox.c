@@ -150,6 +150,8 @@ void vial_sandbox_set_state(VialSandbox *sandbox, VialState state, const char *r
 	old = sandbox->reason;
 	sandbox->reason = g_strdup(reason);
 	reason = sandbox->reason;
+	if (from == VIAL_STATE_FAILED && state != VIAL_STATE_DELETED)
+		vial_journal_reopen(sandbox->journal);
 	vial_journal_add_event(sandbox->journal, "the sandbox is %s%s%s", vial_state_name(state), reason ? ": " : "", reason ? reason : "");
 	if (state == VIAL_STATE_DELETED || state == VIAL_STATE_FAILED)
 		vial_journal_close(sandbox->journal);

@@ -5,6 +5,7 @@
 #include "audit/audit.h"
 #include "service/sandbox_private.h"
 #include "service/slots.h"
+#include "service/undo.h"
 #include "util/error.h"
 #include "util/id.h"
 #include "util/json.h"
@@ -60,6 +61,11 @@ static json_t *slot_name(gconstpointer instance)
 	return name ? json_string(name) : NULL;
 }
 
+static json_t *undos(gconstpointer instance)
+{
+	return json_integer(vial_undo_count(instance));
+}
+
 /* What its owner sees. */
 static const VialField shown[] = {
 	{ VIAL_FIELD("id", TEXT, VialSandbox, id) },
@@ -79,6 +85,7 @@ static const VialField shown[] = {
 	{ VIAL_FIELD("from_snapshot", TEXT, VialSandbox, from_snapshot) },
 	{ VIAL_FIELD("parent", TEXT, VialSandbox, parent) },
 	{ VIAL_FIELD("tree_id", TEXT, VialSandbox, tree_id) },
+	{ .name = "undos", .type = VIAL_FIELD_VALUE, .get = undos },
 	{ VIAL_FIELD("created_at", TIME, VialSandbox, created_at_ms) },
 	{ VIAL_FIELD("expires_at", TIME, VialSandbox, expires_at_ms) },
 	{ VIAL_FIELD("ttl_seconds", INT, VialSandbox, ttl_seconds) },
@@ -169,6 +176,11 @@ void vial_sandbox_store(VialSandbox *sandbox)
 
 void vial_sandbox_store_then(VialSandbox *sandbox, VialStoreDone done, gpointer data)
 {
+	vial_sandbox_store_exchange(sandbox, NULL, NULL, done, data);
+}
+
+void vial_sandbox_store_exchange(VialSandbox *sandbox, const char *gone_sandbox, const char *gone_snapshot, VialStoreDone done, gpointer data)
+{
 	g_autoptr(json_t) document = NULL;
 	g_autofree char *text = NULL;
 
@@ -195,7 +207,10 @@ void vial_sandbox_store_then(VialSandbox *sandbox, VialStoreDone done, gpointer 
 		.expires_at = sandbox->expires_at_ms,
 	};
 
-	vial_store_put_sandbox(sandbox->app->store, &record, done, data);
+	if (gone_sandbox || gone_snapshot)
+		vial_store_exchange_sandbox(sandbox->app->store, &record, gone_sandbox, gone_snapshot, done, data);
+	else
+		vial_store_put_sandbox(sandbox->app->store, &record, done, data);
 }
 
 static gboolean read_document(VialSandbox *sandbox, const VialSandboxRecord *record, GError **error)

@@ -72,6 +72,8 @@ void vial_sandbox_forget(VialSandbox *sandbox);
 void vial_sandbox_set_ttl(VialSandbox *sandbox, gint64 ttl_seconds);
 /* What was asked for (-1: nothing) becomes what it gets, or an error when it is longer than may be. */
 gboolean vial_sandbox_choose_ttl(VialApp *app, const VialIdentity *principal, gboolean persistent, gint64 *ttl, GError **error);
+/* Stores it, and with it, all or nothing, the end of another sandbox's record and of a snapshot's; each may be NULL. */
+void vial_sandbox_store_exchange(VialSandbox *sandbox, const char *gone_sandbox, const char *gone_snapshot, VialStoreDone done, gpointer data);
 VialSandbox *vial_sandbox_from_record(VialApp *app, const VialSandboxRecord *record);
 /* Hears its instance again after somebody else did. */
 void vial_sandbox_listen(VialSandbox *sandbox);

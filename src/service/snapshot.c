@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "service/snapshot.h"
+#include "service/snapshot_private.h"
 
 #include <errno.h>
 #include <glib/gstdio.h>
@@ -9,6 +9,7 @@
 #include "service/manifest.h"
 #include "service/quota.h"
 #include "service/sandbox_private.h"
+#include "service/undo.h"
 #include "util/fault.h"
 #include "util/id.h"
 #include "util/json.h"
@@ -18,11 +19,9 @@
 #include "util/worker.h"
 
 #define TEMPORARY_SUFFIX ".tmp"
-
-struct VialSnapshots {
-	GHashTable *by_id;
-	GPtrArray *being_taken; /* borrowed: their names are taken already */
-};
+/* What a manifest calls it. */
+#define KIND "snapshot"
+#define KIND_UNDO "undo"
 
 static void snapshot_free(gpointer data)
 {
@@ -104,10 +103,14 @@ VialSnapshots *vial_snapshots_load(VialApp *app, GError **error)
 		snapshot->size_bytes = record->size_bytes;
 		snapshot->created_at_ms = record->created_at;
 		snapshot->facts = read_facts(app, record);
+		snapshot->is_undo = g_strcmp0(json_string_value(json_object_get(snapshot->facts, "kind")), KIND_UNDO) == 0;
+		snapshot->sequence = json_integer_value(json_object_get(snapshot->facts, "sequence"));
 		knows_all = knows_all && vial_id_is_valid(record->id);
 		g_hash_table_insert(snapshots->by_id, snapshot->id, snapshot);
 	}
 	snapshots->being_taken = g_ptr_array_new();
+	snapshots->undo = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, (GDestroyNotify)g_ptr_array_unref);
+	vial_undo_load(snapshots);
 	/* With an id that is none, one of the folders is a snapshot's whose name we cannot read. */
 	if (knows_all)
 		collect_garbage(app, snapshots);
@@ -118,6 +121,7 @@ void vial_snapshots_free(VialSnapshots *snapshots)
 {
 	if (!snapshots)
 		return;
+	g_hash_table_unref(snapshots->undo);
 	g_hash_table_unref(snapshots->by_id);
 	g_ptr_array_unref(snapshots->being_taken);
 	g_free(snapshots);
@@ -174,6 +178,9 @@ GPtrArray *vial_snapshots_list(VialApp *app, const VialIdentity *identity)
 {
 	GPtrArray *list = vial_snapshots_of(app, identity->project);
 
+	for (guint i = list->len; i > 0; i--)
+		if (((VialSnapshot *)list->pdata[i - 1])->is_undo)
+			g_ptr_array_remove_index_fast(list, i - 1);
 	g_ptr_array_sort(list, newest_first);
 	return list;
 }
@@ -192,6 +199,25 @@ VialSnapshot *vial_snapshots_find(VialApp *app, const VialIdentity *identity, co
 	return NULL;
 }
 
+VialLimits vial_snapshot_limits(const VialSnapshot *snapshot)
+{
+	return (VialLimits){ .cpu = json_number_value(json_object_get(snapshot->facts, "cpu")),
+		             .memory_mb = json_integer_value(json_object_get(snapshot->facts, "memory_mb")),
+		             .disk_mb = json_integer_value(json_object_get(snapshot->facts, "disk_mb")),
+		             .process_limit = json_integer_value(json_object_get(snapshot->facts, "process_limit")) };
+}
+
+char **vial_snapshot_layers(const VialSnapshot *snapshot)
+{
+	json_t *list = json_object_get(snapshot->facts, "layers"), *item;
+	g_autoptr(GStrvBuilder) layers = g_strv_builder_new();
+	size_t index;
+
+	json_array_foreach (list, index, item)
+		g_strv_builder_add(layers, json_string_value(item) ? json_string_value(item) : "");
+	return list ? g_strv_builder_end(layers) : NULL;
+}
+
 json_t *vial_snapshot_json(const VialSnapshot *snapshot)
 {
 	char created[VIAL_TIME_TEXT_SIZE];
@@ -202,7 +228,7 @@ json_t *vial_snapshot_json(const VialSnapshot *snapshot)
 	                 "memory_mb", json_object_get(snapshot->facts, "memory_mb"), "cpu", json_object_get(snapshot->facts, "cpu"));
 }
 
-static void store_snapshot(VialApp *app, const VialSnapshot *snapshot, VialStoreDone done, gpointer data)
+void vial_snapshot_store(VialApp *app, const VialSnapshot *snapshot, VialStoreDone done, gpointer data)
 {
 	g_autofree char *document = vial_json_dump(snapshot->facts);
 	VialSnapshotRecord record = {
@@ -228,6 +254,7 @@ typedef struct {
 	char *temporary;
 	char *dir;
 	GError *error;
+	gboolean is_forgotten; /* freed already */
 	VialSnapshotDone done;
 	gpointer data;
 } Taking;
@@ -236,7 +263,7 @@ static void taking_end(Taking *taking, const GError *error)
 {
 	g_ptr_array_remove(taking->sandbox->app->snapshots->being_taken, taking->snapshot);
 	taking->done(error ? NULL : taking->snapshot, error, taking->data);
-	if (error)
+	if (error && !taking->is_forgotten)
 		snapshot_free(taking->snapshot);
 	vial_sandbox_unref(taking->sandbox);
 	vial_identity_unref(taking->principal);
@@ -254,7 +281,12 @@ static void on_stored(const GError *error, gpointer data)
 	taking->snapshot->users--;
 	if (error) {
 		vial_tree_remove_later(taking->dir);
+		if (taking->snapshot->is_undo)
+			vial_undo_removed(app->snapshots, taking->snapshot);
 		g_hash_table_steal(app->snapshots->by_id, taking->snapshot->id);
+	} else if (taking->snapshot->is_undo && !vial_undo_settle(taking->sandbox, &taking->error)) {
+		taking->is_forgotten = TRUE;
+		error = taking->error;
 	}
 	taking_end(taking, error);
 }
@@ -273,6 +305,20 @@ static void seal_work(gpointer data)
 		vial_manifest_moved(manifests, taking->temporary, taking->dir);
 }
 
+/* How large it is nobody knew before; and the project, or what is to be undone, may have gone meanwhile. */
+static gboolean may_stay(Taking *taking)
+{
+	VialSandbox *sandbox = taking->sandbox;
+	gint64 size_bytes = taking->snapshot->size_bytes;
+
+	if (!taking->snapshot->is_undo)
+		return vial_quota_admit_snapshot(sandbox->app, taking->principal, taking->snapshot->project, size_bytes, &taking->error);
+	if (sandbox->state != VIAL_STATE_DELETED)
+		return vial_undo_make_room(sandbox, taking->principal, size_bytes, &taking->error);
+	taking->error = vial_sandbox_refusal(sandbox, "used");
+	return FALSE;
+}
+
 static void seal_done(gpointer data)
 {
 	Taking *taking = data;
@@ -281,16 +327,26 @@ static void seal_done(gpointer data)
 		vial_tree_remove_later(taking->temporary);
 		return taking_end(taking, taking->error);
 	}
-	/* How large it is nobody knew before; and the project may have gone meanwhile. */
-	if (!vial_quota_admit_snapshot(taking->sandbox->app, taking->principal, taking->snapshot->project, taking->snapshot->size_bytes,
-	                               &taking->error)) {
+	if (!may_stay(taking)) {
 		vial_tree_remove_later(taking->dir);
 		return taking_end(taking, taking->error);
 	}
-	store_snapshot(taking->sandbox->app, taking->snapshot, on_stored, taking);
+	vial_snapshot_store(taking->sandbox->app, taking->snapshot, on_stored, taking);
 	/* Counted from now on: another one that is sealed before this is on the disk finds it there. Nobody deletes it before that. */
 	taking->snapshot->users++;
 	g_hash_table_insert(taking->sandbox->app->snapshots->by_id, taking->snapshot->id, taking->snapshot);
+	if (taking->snapshot->is_undo)
+		vial_undo_added(taking->sandbox->app->snapshots, taking->snapshot);
+}
+
+/* An undo point says its place among the others: the wall clock may be set. */
+static void set_facts(VialSnapshot *snapshot, const VialSandbox *sandbox)
+{
+	snapshot->facts = vial_sandbox_facts(sandbox, snapshot->is_undo ? KIND_UNDO : KIND);
+	if (!snapshot->is_undo)
+		return;
+	snapshot->sequence = ++sandbox->app->snapshots->last_sequence;
+	json_object_set_new(snapshot->facts, "sequence", json_integer(snapshot->sequence));
 }
 
 static void on_frozen(const GError *error, gpointer data)
@@ -301,6 +357,8 @@ static void on_frozen(const GError *error, gpointer data)
 		vial_tree_remove_later(taking->temporary);
 		return taking_end(taking, error);
 	}
+	/* As it is now: while this waited its turn the sandbox may have got another machine. */
+	set_facts(taking->snapshot, taking->sandbox);
 	vial_worker_run(seal_work, seal_done, taking);
 }
 
@@ -309,7 +367,7 @@ static gboolean has_name(const VialSnapshot *snapshot, const char *project, cons
 	return name && strcmp(snapshot->project, project) == 0 && g_strcmp0(snapshot->name, name) == 0;
 }
 
-static gboolean may_take(VialSandbox *sandbox, const VialIdentity *principal, const char *name, GError **error)
+static gboolean may_take(VialSandbox *sandbox, const VialIdentity *principal, const char *name, gboolean is_undo, GError **error)
 {
 	const VialSnapshots *snapshots = sandbox->app->snapshots;
 	gint64 quota_mb = sandbox->app->config->snapshot_quota_mb, total = 0;
@@ -326,20 +384,27 @@ static gboolean may_take(VialSandbox *sandbox, const VialIdentity *principal, co
 		is_taken |= has_name(snapshots->being_taken->pdata[i], sandbox->project, name);
 	if (is_taken)
 		return vial_fail(error, VIAL_ERROR_CONFLICT, "there already is a snapshot named \"%s\"; delete it or choose another name", name);
-	if (total >= quota_mb * 1024 * 1024)
+	if (total >= quota_mb * 1024 * 1024 && !(is_undo && vial_undo_count(sandbox) > 0))
 		return vial_fail(error, VIAL_ERROR_QUOTA, "snapshots take %" G_GINT64_FORMAT " MB, all that snapshot_quota_mb allows; delete some",
 		                 total / 1024 / 1024);
-	return vial_quota_admit_snapshot(sandbox->app, principal, sandbox->project, 0, error);
+	return is_undo ? vial_undo_may_keep(sandbox, principal, error)
+	               : vial_quota_admit_snapshot(sandbox->app, principal, sandbox->project, 0, error);
 }
 
 void vial_snapshot_take(VialSandbox *sandbox, const VialIdentity *principal, const char *name, VialSnapshotDone done, gpointer data)
+{
+	vial_snapshot_begin(sandbox, principal, name, FALSE, done, data);
+}
+
+void vial_snapshot_begin(VialSandbox *sandbox, const VialIdentity *principal, const char *name, gboolean is_undo, VialSnapshotDone done,
+                         gpointer data)
 {
 	g_autofree char *parent = g_build_filename(sandbox->app->config->data_dir, "snapshots", NULL);
 	g_autoptr(GError) error = NULL;
 	VialSnapshot *snapshot;
 	Taking *taking;
 
-	if (!may_take(sandbox, principal, name, &error)) {
+	if (!may_take(sandbox, principal, name, is_undo, &error)) {
 		done(NULL, error, data);
 		return;
 	}
@@ -351,7 +416,7 @@ void vial_snapshot_take(VialSandbox *sandbox, const VialIdentity *principal, con
 	snapshot->template_name = g_strdup(sandbox->template_name);
 	snapshot->name = g_strdup(name);
 	snapshot->created_at_ms = vial_time_now_ms();
-	snapshot->facts = vial_sandbox_facts(sandbox, "snapshot");
+	snapshot->is_undo = is_undo;
 	taking = g_new0(Taking, 1);
 	taking->sandbox = vial_sandbox_ref(sandbox);
 	taking->principal = vial_identity_ref((VialIdentity *)principal);
@@ -366,7 +431,6 @@ void vial_snapshot_take(VialSandbox *sandbox, const VialIdentity *principal, con
 
 void vial_snapshot_delete(VialApp *app, VialSnapshot *snapshot, VialStoreDone done, gpointer data)
 {
-	g_autofree char *dir = vial_snapshot_dir(app, snapshot->id);
 	g_autoptr(GError) error = NULL;
 
 	if (snapshot->users > 0) {
@@ -376,6 +440,15 @@ void vial_snapshot_delete(VialApp *app, VialSnapshot *snapshot, VialStoreDone do
 	}
 	/* Out of the record first: a folder without a record is garbage, a record without a folder would be a lie. */
 	vial_store_delete_snapshot(app->store, snapshot->id, done, data);
+	vial_snapshot_forget(app, snapshot);
+}
+
+void vial_snapshot_forget(VialApp *app, VialSnapshot *snapshot)
+{
+	g_autofree char *dir = vial_snapshot_dir(app, snapshot->id);
+
 	vial_tree_remove_later(dir);
+	if (snapshot->is_undo)
+		vial_undo_removed(app->snapshots, snapshot);
 	g_hash_table_remove(app->snapshots->by_id, snapshot->id);
 }

@@ -12,8 +12,10 @@ typedef struct {
 	char *name; /* may be NULL */
 	gint64 size_bytes;
 	gint64 created_at_ms;
-	json_t *facts; /* as sealed in its manifest */
-	guint users;   /* sandboxes that are being made from it */
+	json_t *facts;    /* as sealed in its manifest */
+	guint users;      /* sandboxes that are being made from it */
+	gboolean is_undo; /* see undo.h: no list shows it, and it goes with its sandbox */
+	gint64 sequence;  /* of an undo point among those of its sandbox */
 } VialSnapshot;
 
 VialSnapshots *vial_snapshots_load(VialApp *app, GError **error);
@@ -27,6 +29,10 @@ guint vial_snapshots_being_taken(VialApp *app, const char *project);
 /* Whether there is one, of any project or just being taken, of which `is` says so. */
 gboolean vial_snapshots_any(VialApp *app, gboolean (*is)(const VialSnapshot *snapshot, gconstpointer data), gconstpointer data);
 json_t *vial_snapshot_json(const VialSnapshot *snapshot);
+/* The size of the machine in it. */
+VialLimits vial_snapshot_limits(const VialSnapshot *snapshot);
+/* What lies over its root, by name (layer.h); the caller's. NULL: nothing. */
+char **vial_snapshot_layers(const VialSnapshot *snapshot);
 char *vial_snapshot_dir(VialApp *app, const char *id);
 
 typedef void (*VialSnapshotDone)(VialSnapshot *snapshot, const GError *error, gpointer data);

@@ -10,7 +10,8 @@ static const char *const names[VIAL_N_STATES] = {
 };
 
 #define TO(state) (1u << VIAL_STATE_##state)
-/* Every state may end in DELETED or FAILED. A hibernation or a wake that fails goes back to where it came from. */
+/* Every state may end in DELETED or FAILED. A hibernation or a wake that fails goes back to where it came from. One that has failed may be given
+ * another machine (in_place.c). */
 static const unsigned followers[VIAL_N_STATES] = {
 	[VIAL_STATE_CREATING] = TO(RUNNING),
 	[VIAL_STATE_RUNNING] = TO(PAUSED) | TO(HIBERNATING),
@@ -19,7 +20,7 @@ static const unsigned followers[VIAL_N_STATES] = {
 	[VIAL_STATE_HIBERNATED] = TO(WAKING),
 	[VIAL_STATE_WAKING] = TO(RUNNING) | TO(HIBERNATED),
 	[VIAL_STATE_DELETED] = 0,
-	[VIAL_STATE_FAILED] = 0,
+	[VIAL_STATE_FAILED] = TO(RUNNING),
 };
 
 const char *vial_state_name(VialState state)

@@ -158,6 +158,17 @@ gboolean vial_sqlite_commit(VialSqlite *db, GError **error)
 	return FALSE;
 }
 
+gboolean vial_sqlite_mark(VialSqlite *db, GError **error)
+{
+	return execute(db, "SAVEPOINT together", error);
+}
+
+/* Where SQLite has rolled back the whole transaction by itself there is no mark any more, and the commit says so. */
+void vial_sqlite_back_to_mark(VialSqlite *db)
+{
+	execute(db, "ROLLBACK TO together", NULL);
+}
+
 static gboolean run_once(VialSqlite *db, sqlite3_stmt *statement, const char *what, GError **error)
 {
 	int status = sqlite3_step(statement);

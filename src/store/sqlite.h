@@ -19,6 +19,10 @@ void vial_sqlite_close(VialSqlite *db); /* accepts NULL */
 gboolean vial_sqlite_begin(VialSqlite *db, gboolean is_durable, GError **error);
 gboolean vial_sqlite_commit(VialSqlite *db, GError **error);
 
+/* Within a transaction: operations that belong together. What came since the mark is undone if one of them fails. */
+gboolean vial_sqlite_mark(VialSqlite *db, GError **error);
+void vial_sqlite_back_to_mark(VialSqlite *db);
+
 gboolean vial_sqlite_put(VialSqlite *db, VialRecordKind kind, gpointer record, GError **error);
 gboolean vial_sqlite_delete(VialSqlite *db, VialRecordKind kind, const char *id, GError **error);
 /* Fails when the table is damaged in any way, also where that would only hide some of its rows. */

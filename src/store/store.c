@@ -19,6 +19,7 @@
 
 typedef enum {
 	JOB_PUT,
+	JOB_EXCHANGE, /* a put and deletions, all or none */
 	JOB_DELETE,
 	JOB_STOP,
 } JobVerb;
@@ -26,8 +27,9 @@ typedef enum {
 typedef struct {
 	JobVerb verb;
 	VialRecordKind kind;
-	gpointer record; /* JOB_PUT */
+	gpointer record; /* JOB_PUT, JOB_EXCHANGE */
 	char *id;        /* JOB_DELETE */
+	char *gone[2];   /* JOB_EXCHANGE: a sandbox, a snapshot; NULL: none */
 	VialStoreDone done;
 	gpointer data;
 	GError *error;
@@ -52,6 +54,8 @@ static void job_free(gpointer pointer)
 		vial_record_types[job->kind].free(job->record);
 	g_clear_error(&job->error);
 	g_free(job->id);
+	for (gsize i = 0; i < G_N_ELEMENTS(job->gone); i++)
+		g_free(job->gone[i]);
 	g_free(job);
 }
 
@@ -84,11 +88,27 @@ static gboolean has_awaited(const GPtrArray *batch)
 	return FALSE;
 }
 
+static gboolean exchange(VialSqlite *db, Job *job)
+{
+	static const VialRecordKind kinds[] = { VIAL_RECORD_SANDBOX, VIAL_RECORD_SNAPSHOT };
+
+	if (!vial_sqlite_put(db, job->kind, job->record, &job->error))
+		return FALSE;
+	for (gsize i = 0; i < G_N_ELEMENTS(kinds); i++)
+		if (job->gone[i] && !vial_sqlite_delete(db, kinds[i], job->gone[i], &job->error))
+			return FALSE;
+	return TRUE;
+}
+
 static void run_job(VialSqlite *db, Job *job)
 {
 	switch (job->verb) {
 	case JOB_PUT:
 		vial_sqlite_put(db, job->kind, job->record, &job->error);
+		break;
+	case JOB_EXCHANGE:
+		if (vial_sqlite_mark(db, &job->error) && !exchange(db, job))
+			vial_sqlite_back_to_mark(db);
 		break;
 	case JOB_DELETE:
 		vial_sqlite_delete(db, job->kind, job->id, &job->error);
@@ -302,6 +322,19 @@ void vial_store_put_key(VialStore *store, const VialKeyRecord *record, VialStore
 void vial_store_put_sandbox(VialStore *store, const VialSandboxRecord *record, VialStoreDone done, gpointer data)
 {
 	put(store, VIAL_RECORD_SANDBOX, record, done, data);
+}
+
+void vial_store_exchange_sandbox(VialStore *store, const VialSandboxRecord *record, const char *gone_sandbox, const char *gone_snapshot,
+                                 VialStoreDone done, gpointer data)
+{
+	push(store, (Job){
+			    .verb = JOB_EXCHANGE,
+			    .kind = VIAL_RECORD_SANDBOX,
+			    .record = vial_record_copy(&vial_record_types[VIAL_RECORD_SANDBOX], record),
+			    .gone = { g_strdup(gone_sandbox), g_strdup(gone_snapshot) },
+			    .done = done,
+			    .data = data,
+		    });
 }
 
 void vial_store_put_key_use(VialStore *store, const VialKeyUseRecord *record)

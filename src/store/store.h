@@ -114,6 +114,10 @@ void vial_store_put_key(VialStore *store, const VialKeyRecord *record, VialStore
 void vial_store_put_sandbox(VialStore *store, const VialSandboxRecord *record, VialStoreDone done, gpointer data);
 void vial_store_put_snapshot(VialStore *store, const VialSnapshotRecord *record, VialStoreDone done, gpointer data);
 
+/* The record of a sandbox, and the end of another's and of a snapshot's (each may be NULL): all of it or nothing. */
+void vial_store_exchange_sandbox(VialStore *store, const VialSandboxRecord *record, const char *gone_sandbox, const char *gone_snapshot,
+                                 VialStoreDone done, gpointer data);
+
 /* Nobody waits for these. */
 void vial_store_put_key_use(VialStore *store, const VialKeyUseRecord *record);
 void vial_store_delete_key_use(VialStore *store, const char *id);

@@ -34,6 +34,8 @@ typedef struct VialConfig {
 	gint64 pool_blanks;
 	gint64 pool_idle_seconds; /* 0: never */
 	gint64 snapshot_quota_mb;
+	gint64 undo_points; /* 0: none are kept */
+	gint64 undo_quota_mb;
 	char **resolvers; /* empty: those of /etc/resolv.conf */
 	gint64 network_rate_mbit;
 	gint64 network_max_connections;

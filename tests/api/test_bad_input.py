@@ -106,6 +106,8 @@ FIELDS = [  # route, a body that would do, field, its type
     ("PATCH /lifecycle", {}, "persistent", "boolean"),
     ("POST /snapshots", {}, "name", "string"), ("POST /fork", {}, "metadata", "object"), ("POST /fork-tree", {}, "count", "number"),
     ("POST /fork-tree", {"count": 1}, "metadata", "object"), ("POST /promote", {}, "tree_id", "string"), ("POST /promote", {}, "cleanup_siblings", "boolean"),
+    ("POST /rollback", {}, "snapshot", "string"), ("POST /merge", {}, "winner", "string"), ("POST /exec", {"cmd": "true"}, "undo", "boolean"),
+    ("POST /run", {"code": "1"}, "undo", "boolean"),
     ("POST /processes/1/signal", {}, "signal", "string"), ("POST /processes/1/stdin", {}, "data", "string"), ("POST /processes/1/stdin", {}, "close", "boolean"),
 ]
 WRONG = {

@@ -157,6 +157,21 @@ class Sandbox:
             self.info |= {"parent": parent.id, "boot_mode": "fork"}
         self.sessions, self.processes, self.default = {}, {}, {}
         self.cpu_ms = 0
+        self.kept = []  # what its files were before runs with undo
+
+    def copy(self):
+        """Its files as they are now."""
+        kept = tempfile.mkdtemp(dir=os.path.dirname(self.dir))
+        return shutil.copytree(self.dir, os.path.join(kept, "files"))
+
+    def become(self, files):
+        shutil.rmtree(self.dir)
+        shutil.copytree(files, self.dir)
+
+    def keep(self, body):
+        if body.get("undo"):
+            self.kept.append(self.copy())
+            self.info["undos"] = len(self.kept)
 
     def path(self, given):
         if given.startswith("/tmp"):
@@ -186,7 +201,7 @@ class FakeViald:
 
     def __init__(self, port=0):
         self.root = tempfile.mkdtemp(prefix="fakeviald-")
-        self.sandboxes, self.snapshots, self.requests = {}, {}, []
+        self.sandboxes, self.snapshots, self.files, self.requests = {}, {}, {}, []
         self.lock = threading.Lock()
         self.is_evil = False  # see tainted()
         self.governance = Governance()
@@ -394,6 +409,7 @@ class RequestHandler(BaseHTTPRequestHandler):
                 snapshot = {"id": new_id(), "name": self.json().get("name"), "sandbox_id": sandbox.id,
                             "template": sandbox.info["template"], "size_bytes": 64 << 20, "created_at": now()}
                 viald.snapshots[snapshot["id"]] = snapshot
+                viald.files[snapshot["id"]] = sandbox.copy()
                 self.reply(201, snapshot)
             case ("POST", "fork"):
                 self.reply(201, {"sandbox": self.fork(sandbox, self.json().get("metadata"))})
@@ -409,6 +425,21 @@ class RequestHandler(BaseHTTPRequestHandler):
                         deleted.append(other.id)
                         viald.sandboxes.pop(other.id).end()
                 self.reply(200, {"winner": sandbox.id, "tree_id": sandbox.info.get("tree_id"), "deleted": deleted, "failures": {}})
+            case ("POST", "rollback"):
+                sandbox.become(viald.files.get(self.json()["snapshot"]) or sandbox.copy())
+                self.reply(200, sandbox.info)
+            case ("POST", "merge"):
+                winner = viald.sandboxes[self.json()["winner"]]
+                sandbox.become(winner.copy())
+                if winner is not sandbox:
+                    viald.sandboxes.pop(winner.id).end()
+                self.reply(200, sandbox.info)
+            case ("POST", "undo"):
+                if not sandbox.kept:
+                    raise ApiError(409, "conflict", "there is nothing to undo")
+                sandbox.become(sandbox.kept.pop())
+                sandbox.info["undos"] = len(sandbox.kept)
+                self.reply(200, sandbox.info)
             case ("GET", "metrics"):
                 sandbox.cpu_ms += 50
                 self.reply(200, {"cpu_ms": sandbox.cpu_ms, "memory_used_kb": 51200, "memory_limit_kb": 2 << 20,
@@ -490,6 +521,7 @@ class RequestHandler(BaseHTTPRequestHandler):
 
     def exec(self, sandbox):
         body = self.json()
+        sandbox.keep(body)
         if body.get("background"):
             process = self.popen(sandbox, body, subprocess.PIPE, subprocess.DEVNULL)
             sandbox.processes[process.pid] = process
@@ -510,6 +542,7 @@ class RequestHandler(BaseHTTPRequestHandler):
 
     def exec_stream(self, sandbox):
         body = self.json()
+        sandbox.keep(body)
         argv = body.get("argv") or []
         if argv[:1] == ["HOSTILE-cut"]:  # the connection breaks in the middle
             self.sse_begin()

@@ -58,6 +58,25 @@ def test_fork_one_and_many_and_see_the_tree(vial, sandbox):
     vial("rm", child, grand[0])
 
 
+def test_rollback_merge_and_undo_keep_the_id(vial, sandbox):
+    vial("exec", sandbox, "-c", "echo first > f")
+    snapshot = vial("snapshot", sandbox).stdout.strip()
+    child = vial("fork", sandbox).stdout.strip()
+    vial("exec", child, "-c", "echo child > f")
+    assert vial("merge", sandbox, child).stdout.strip() == sandbox
+    assert vial("exec", sandbox, "cat", "f").stdout == "child\n"
+    assert vial("info", child, check=False).returncode == 1
+    assert vial("rollback", sandbox, snapshot).stdout.strip() == sandbox
+    assert vial("exec", sandbox, "cat", "f").stdout == "first\n"
+    vial("exec", "--undo", sandbox, "--", "rm", "f")
+    assert vial.json("info", sandbox)["undos"] == 1
+    assert vial("undo", sandbox).stdout.strip() == sandbox
+    assert vial("exec", sandbox, "cat", "f").stdout == "first\n"
+    refused = vial("undo", sandbox, check=False)
+    assert refused.returncode == 1 and "nothing to undo" in refused.stderr
+    vial("snapshots", "--rm", snapshot)
+
+
 def test_explore_keeps_the_best_and_removes_the_rest(vial, sandbox):
     before = set(vial.server.sandbox_ids())
     done = vial("explore", "-s", sandbox, "echo 5 > score", "echo 9 > score", "echo 7 > score; false", "--score", "cat score")

@@ -15,7 +15,7 @@ COMMANDS = [
     "ls", "ls --json", "info {id}", "info {id} --json", "tree", "tree --json", "top --once", "logs {id}", "logs -f {id}", "logs -f {id} --json", "ports {id}",
     "ports {id} --json", "net show {id}", "net show {id} --json", "net set {id} filtered --allow example.com", "net check {id} example.com", "net events {id}",
     "ps {id}", "ps {id} --json", "ps -a {id}", "templates", "templates minimal", "templates -q", "templates --json", "snapshots", "snapshots --json",
-    "snapshot {id} --name x", "fork {id}", "pause {id}", "wake {id}", "promote {id}", "version", "doctor", "doctor --json", "exec {id} -- echo hello",
+    "snapshot {id} --name x", "fork {id}", "pause {id}", "wake {id}", "promote {id}", "rollback {id} x", "merge {id} {id}", "undo {id}", "version", "doctor", "doctor --json", "exec {id} -- echo hello",
     "exec {id} -- no-such-command", "exec --json {id} -- echo hello", "run -s {id} cell.py", "run -s {id} bad.py", "run --json -s {id} cell.py",
     "explore -s {id} true false --keep-all", "cp {id}:nothing .", "cp {id}:evil -", "cp {id}:evil out", "cp {id}:tree out", "kill {id} 999999", "attach {id} 999999",
     "info nosuch", "rm nosuch", "sh nosuch",

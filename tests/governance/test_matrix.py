@@ -42,6 +42,8 @@ CALLS = {
     f"GET {S}/lifecycle": Call(), f"PATCH {S}/lifecycle": Call(body={"idle_seconds": 0}), f"POST {S}/pause": Call((204,)), f"POST {S}/resume": Call((204,)),
     f"POST {S}/hibernate": Call((204,), {}), f"POST {S}/wake": Call((204,), {}), f"POST {S}/snapshots": Call((201,), {}),
     f"POST {S}/fork": Call((201,), {}), f"POST {S}/fork-tree": Call((201,), {"count": 1}), f"POST {S}/promote": Call((200,), {}, makes="child"),
+    f"POST {S}/rollback": Call((200,), {"snapshot": "{snapshot}"}, makes="snapshot"), f"POST {S}/merge": Call((200,), {"winner": "{winner}"}, makes="winner"),
+    f"POST {S}/undo": Call((200,), makes="undo"),
     "GET /v1/snapshots": Call(), "GET /v1/snapshots/{snapshot}": Call(), "DELETE /v1/snapshots/{snapshot}": Call((204,), makes="snapshot"),
     f"GET {S}/network": Call(), f"PUT {S}/network": Call(body={"mode": "disabled"}), f"POST {S}/network/check": Call(body={"host": "example.com"}),
     f"GET {S}/network/events": Call(),
@@ -84,6 +86,10 @@ class World:
             return {"id": self.client.create().id}
         if what == "child":
             return {"id": self.sandbox.call("POST", "/fork-tree", {"count": 1})["children"][0]["id"]}
+        if what == "winner":
+            return {"winner": self.sandbox.call("POST", "/fork", {})["sandbox"]["id"]}
+        if what == "undo":
+            self.sandbox.exec("true", undo=True)
         if what == "snapshot":
             return {"snapshot": self.sandbox.call("POST", "/snapshots", {})["id"]}
         if what == "key":
@@ -119,7 +125,7 @@ def ask(client, line, ids, **options):
     method, pattern = line.split()
 
     def fill(text):
-        return text.replace("{new}", new_name())
+        return re.sub(r"\{(\w+)\}", lambda match: new_name() if match[1] == "new" else ids.get(match[1], match[0]), text)
 
     path = re.sub(r"\{(\w+)(?:\.\.\.)?\}", lambda match: ids[match[1]], pattern) + ("?" + call.query if call.query else "")
     body = {name: fill(value) if isinstance(value, str) else value for name, value in call.body.items()} if isinstance(call.body, dict) else call.body

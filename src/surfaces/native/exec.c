@@ -21,8 +21,8 @@ static gboolean decode(VialRequest *request, VialExecRequest *out, const char **
 	return vial_decode_text(body, "cmd", &out->cmd, error) && vial_decode_list(body, "argv", &out->argv, error) &&
 	       vial_decode_text(body, "cwd", &out->cwd, error) && vial_decode_text(body, "user", &out->user, error) &&
 	       vial_decode_object(body, "env", &out->env, error) && vial_decode_real(body, "timeout_seconds", &out->timeout_seconds, error) &&
-	       vial_decode_bool(body, "background", &out->background, error) && vial_decode_text(body, "encoding", out_encoding, error) &&
-	       vial_decode_bytes(body, "stdin", &out->input, error);
+	       vial_decode_bool(body, "undo", &out->undo, error) && vial_decode_bool(body, "background", &out->background, error) &&
+	       vial_decode_text(body, "encoding", out_encoding, error) && vial_decode_bytes(body, "stdin", &out->input, error);
 }
 
 static json_t *end_json(const VialExecEnd *end)
@@ -99,6 +99,8 @@ static void on_end(const VialExecEnd *end, const GError *error, gpointer data)
 {
 	VialExchange *exchange = data;
 
+	if (vial_exchange_fail_early(exchange, error))
+		return;
 	vial_exchange_send(exchange, error ? "error" : "exit", error ? json_pack("{s:s}", "error", error->message) : end_json(end));
 	vial_request_stream_end(exchange->request);
 	vial_exchange_end(exchange);

@@ -184,6 +184,8 @@ static void on_watch_end(const GError *error, gpointer data)
 {
 	VialExchange *exchange = data;
 
+	if (vial_exchange_fail_early(exchange, error))
+		return;
 	vial_exchange_send(exchange, "error", json_pack("{s:s}", "error", error->message));
 	vial_request_stream_end(exchange->request);
 	vial_exchange_end(exchange);

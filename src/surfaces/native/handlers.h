@@ -50,6 +50,9 @@ void vial_api_snapshot_delete(VialRequest *request);
 void vial_api_fork(VialRequest *request);
 void vial_api_fork_tree(VialRequest *request);
 void vial_api_promote(VialRequest *request);
+void vial_api_rollback(VialRequest *request);
+void vial_api_merge(VialRequest *request);
+void vial_api_undo(VialRequest *request);
 
 void vial_api_network_get(VialRequest *request);
 void vial_api_network_put(VialRequest *request);

@@ -153,6 +153,14 @@ void vial_exchange_fail(VialExchange *exchange, const GError *error)
 	vial_exchange_end(exchange);
 }
 
+gboolean vial_exchange_fail_early(VialExchange *exchange, const GError *error)
+{
+	if (!error || exchange->is_streaming)
+		return FALSE;
+	vial_exchange_fail(exchange, error);
+	return TRUE;
+}
+
 static void on_gone(VialRequest *request, gpointer data)
 {
 	VialExchange *exchange = data;
@@ -183,6 +191,7 @@ void vial_exchange_sse_begin(VialOperation *operation, gpointer data)
 	VialExchange *exchange = data;
 
 	exchange->operation = operation;
+	exchange->is_streaming = TRUE;
 	vial_request_sse_begin(exchange->request, vial_exchange_drained, exchange);
 }
 

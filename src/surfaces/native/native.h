@@ -45,6 +45,7 @@ void vial_native_reply_now(VialRequest *request, json_t *document, GError *error
 typedef struct {
 	VialRequest *request;
 	VialOperation *operation; /* NULL until it is begun */
+	gboolean is_streaming;    /* its events have begun */
 	gpointer state;           /* the handler's own */
 	GDestroyNotify free_state;
 } VialExchange;
@@ -56,6 +57,8 @@ void vial_exchange_begin(VialExchange *exchange, VialOperation *operation, GErro
 void vial_exchange_end(VialExchange *exchange);
 /* Answers with the error and ends. */
 void vial_exchange_fail(VialExchange *exchange, const GError *error);
+/* The end of a stream that failed before it began (the sandbox could not be woken): an answer like any other refusal, and TRUE. */
+gboolean vial_exchange_fail_early(VialExchange *exchange, const GError *error);
 /* A VialDrainFunc for answers that are streamed. */
 void vial_exchange_drained(VialRequest *request, gpointer exchange);
 /* Begins server-sent events; sends one and says whether the client has enough for now. */

@@ -20,7 +20,8 @@ static gboolean decode(VialRequest *request, VialRunRequest *out, GError **error
 	       vial_decode_int(body, "timeout_ms", &out->timeout_ms, error) &&
 	       vial_decode_int(body, "max_output_bytes", &out->max_output_bytes, error) &&
 	       vial_decode_bool(body, "raw_ansi", &out->raw_ansi, error) && vial_decode_bool(body, "images", &out->images, error) &&
-	       vial_decode_object(body, "env", &out->env, error) && vial_decode_list(body, "argv", &out->argv, error);
+	       vial_decode_bool(body, "undo", &out->undo, error) && vial_decode_object(body, "env", &out->env, error) &&
+	       vial_decode_list(body, "argv", &out->argv, error);
 }
 
 static json_t *error_json(const VialRunError *error)
@@ -147,8 +148,11 @@ static void on_end(const VialRunEnd *end, const GError *error, gpointer data)
 {
 	VialExchange *exchange = data;
 	Stream *stream = exchange->state;
-	json_t *last = error ? json_pack("{s:i}", "exit_code", 1) : end_json(end);
+	json_t *last;
 
+	if (vial_exchange_fail_early(exchange, error))
+		return;
+	last = error ? json_pack("{s:i}", "exit_code", 1) : end_json(end);
 	if (error)
 		vial_exchange_send(exchange, "error", json_pack("{s:s, s:s}", "error_name", "Unavailable", "error", error->message));
 	else if (stream->error)
