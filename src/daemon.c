@@ -22,6 +22,7 @@
 #include "http/server.h"
 #include "net/wall.h"
 #include "operations/strangers.h"
+#include "service/agents.h"
 #include "service/app.h"
 #include "service/manifest.h"
 #include "service/meter.h"
@@ -30,6 +31,7 @@
 #include "service/prune.h"
 #include "service/quota.h"
 #include "service/sandbox.h"
+#include "service/sessions.h"
 #include "service/engine_select.h"
 #include "service/installation.h"
 #include "service/slots.h"
@@ -172,7 +174,8 @@ static gboolean open_governance(VialApp *app, GError **error)
 	g_autoptr(GError) problem = NULL;
 
 	app->keys = vial_keys_open(app->store, app->config->data_dir, error);
-	if (!app->keys || !open_audit(app, error) || !vial_projects_load(app, error) || !(app->quota_book = vial_quota_book_load(app, error)))
+	if (!app->keys || !open_audit(app, error) || !vial_projects_load(app, error) || !(app->quota_book = vial_quota_book_load(app, error)) ||
+	    !(app->agents = vial_agents_load(app, error)))
 		return FALSE;
 	app->meter = vial_meter_new(app);
 	app->strangers = vial_strangers_new(app);
@@ -234,6 +237,7 @@ static void close_parts(Daemon *daemon)
 	if (app->sandboxes)
 		vial_meter_free(app->meter);
 	vial_sandboxes_free(app->sandboxes);
+	vial_agents_free(app->agents);
 	vial_snapshots_free(app->snapshots);
 	vial_templates_free(app->templates);
 	vial_manifests_free(app->manifests);
@@ -367,12 +371,14 @@ static void on_adopted(guint adopted, guint reaped, gpointer data)
 		g_print("  %u sandboxes adopted, %u reaped\n", adopted, reaped);
 	if (daemon->is_stopping)
 		return vial_drain(&daemon->app, daemon->native.server, daemon->ends_sandboxes, on_drained, daemon);
+	vial_sessions_adopted(&daemon->app);
 	if (!start_server(daemon, &error) ||
 	    (daemon->surface && !(daemon->surface_state = daemon->surface->start(&daemon->app, daemon->surface->data, &error)))) {
 		quit(daemon, complain(error));
 		return;
 	}
 	vial_projects_resume(&daemon->app);
+	vial_agents_resume(&daemon->app);
 	vial_templates_bake(&daemon->app, on_baked, daemon);
 }
 

@@ -76,6 +76,15 @@ static const char *concerned(const VialCaller *caller, const VialSandbox *sandbo
 	return caller->principal ? caller->principal->project : VIAL_DEFAULT_PROJECT;
 }
 
+static void tell_about(json_t *header, const VialAbout *about)
+{
+	set_text(header, "agent", about->agent);
+	if (about->version > 0)
+		json_object_set_new(header, "version", json_integer(about->version));
+	set_text(header, "session", about->session);
+	set_text(header, "user", about->user);
+}
+
 static json_t *make_header(const VialCaller *caller, VialVerb verb, const VialSandbox *sandbox, const char *project, const char *span_id)
 {
 	const VialOrigin *origin = caller->origin;
@@ -90,6 +99,8 @@ static json_t *make_header(const VialCaller *caller, VialVerb verb, const VialSa
 	}
 	if (sandbox)
 		vial_sandbox_identify(sandbox, header);
+	else if (caller->about)
+		tell_about(header, caller->about);
 	if (from)
 		json_object_set_new(header, "origin", from);
 	return header;

@@ -52,7 +52,7 @@ static VialSandbox *find(const VialCaller *caller, const char *sandbox_id, GErro
 }
 
 /* Of the whole installation. Forks under way count with what they were promised: their children are in the registry only later. */
-static gboolean has_room(VialApp *app, guint n_new, GError **error)
+gboolean vial_operation_has_room(VialApp *app, guint n_new, GError **error)
 {
 	guint there = vial_sandboxes_count(app->sandboxes) + vial_quota_promised(app, NULL), limit = (guint)app->config->max_sandboxes;
 
@@ -67,19 +67,23 @@ static gboolean has_room(VialApp *app, guint n_new, GError **error)
 	                      limit, n_new);
 }
 
+static gboolean has_good_origin(const VialCaller *caller, GError **error)
+{
+	if (!caller->origin || !caller->origin->problem)
+		return TRUE;
+	g_propagate_error(error, g_error_copy(caller->origin->problem));
+	return FALSE;
+}
+
 static gboolean admit(const VialCaller *caller, VialVerb verb, const char *sandbox_id, guint n_new, VialSandbox **out_sandbox, GError **error)
 {
 	const VialVerbRules *rules = vial_verb_rules(verb);
 
-	if (!may(caller, verb, sandbox_id, error))
+	if (!may(caller, verb, sandbox_id, error) || !has_good_origin(caller, error))
 		return FALSE;
-	if (caller->origin && caller->origin->problem) {
-		g_propagate_error(error, g_error_copy(caller->origin->problem));
-		return FALSE;
-	}
 	if (rules->needs_sandbox && (!(*out_sandbox = find(caller, sandbox_id, error)) || !vial_operation_may_touch(caller, *out_sandbox, error)))
 		return FALSE;
-	return !rules->makes_sandboxes || has_room(caller->app, n_new, error);
+	return !rules->makes_sandboxes || vial_operation_has_room(caller->app, n_new, error);
 }
 
 gboolean vial_operation_admit(const VialCaller *caller, VialVerb verb, const char *sandbox_id, guint n_new, VialSandbox **out_sandbox, GError **error)
@@ -97,6 +101,38 @@ gboolean vial_operation_admit(const VialCaller *caller, VialVerb verb, const cha
 	if (out_sandbox)
 		*out_sandbox = sandbox;
 	return TRUE;
+}
+
+static gboolean admit_agent(const VialCaller *caller, VialVerb verb, const char *name, VialAgent **out_agent, GError **error)
+{
+	if (!may(caller, verb, NULL, error) || !has_good_origin(caller, error))
+		return FALSE;
+	if (!name)
+		return TRUE;
+	/* The same for one that is not there: what a key is not for is none of its business. */
+	if (!vial_allow_has_agent(caller->principal->allow, name))
+		return vial_fail(error, VIAL_ERROR_FORBIDDEN, "this key is only for certain agents, and %.64s is none of them (allow.agents)", name);
+	if (!out_agent)
+		return TRUE;
+	*out_agent = vial_agents_find(caller->app->agents, caller->principal->project, name);
+	return *out_agent || vial_fail(error, VIAL_ERROR_NOT_FOUND, "there is no agent %.64s", name);
+}
+
+gboolean vial_operation_admit_agent(const VialCaller *caller, VialVerb verb, const char *name, VialAgent **out_agent, GError **error)
+{
+	VialAbout about = caller->about ? *caller->about : (VialAbout){ .agent = name && vial_agent_name_is_valid(name) ? name : NULL };
+	VialCaller told = *caller;
+	g_autoptr(GError) refusal = NULL;
+
+	if (admit_agent(caller, verb, name, out_agent, &refusal)) {
+		if (!vial_verb_rules(verb)->is_watching)
+			vial_pool_rouse(caller->app->pool);
+		return TRUE;
+	}
+	told.about = &about;
+	vial_entry_refuse(&told, verb, NULL, NULL, refusal);
+	g_propagate_error(error, g_steal_pointer(&refusal));
+	return FALSE;
 }
 
 const char *vial_operation_project(const VialCaller *caller, VialVerb verb, const char *wanted, GError **error)

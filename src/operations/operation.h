@@ -16,7 +16,14 @@
 #include "auth/identity.h"
 #include "operations/origin.h"
 #include "operations/verbs.h"
+#include "service/agents.h"
 #include "service/sandbox.h"
+
+/* Which agent something is about, where no sandbox says so yet; what is not known is NULL or 0. */
+typedef struct {
+	const char *agent, *session, *user;
+	gint64 version;
+} VialAbout;
 
 /* Who asks, by way of a surface. Borrowed for the call. */
 typedef struct {
@@ -25,6 +32,7 @@ typedef struct {
 	/* The one sandbox that a preview's token gives access to (tunnel.h), for tunnels only; the principal is who made the preview, or NULL. */
 	const char *granted_sandbox;
 	const VialOrigin *origin; /* NULL: not known */
+	const VialAbout *about;   /* NULL: nothing but what the sandbox says */
 } VialCaller;
 
 /*
@@ -36,6 +44,14 @@ gboolean vial_operation_admit(const VialCaller *caller, VialVerb verb, const cha
 
 /* A key that is narrowed to agents, templates or networks has nothing to do with the sandboxes of others. */
 gboolean vial_operation_may_touch(const VialCaller *caller, const VialSandbox *sandbox, GError **error);
+
+/*
+ * The same for what is about an agent of the caller's project, or about a sandbox that an agent's session is still to get; `name` NULL: about none in
+ * particular, and *out_agent is left alone.
+ */
+gboolean vial_operation_admit_agent(const VialCaller *caller, VialVerb verb, const char *name, VialAgent **out_agent, GError **error);
+/* Whether the installation takes so many more sandboxes. */
+gboolean vial_operation_has_room(VialApp *app, guint n_new, GError **error);
 
 /* Whose things a caller may look at: its own project's, or with `wanted` that one, which only an operator may name if it is another. NULL with an
  * error. */

@@ -16,6 +16,7 @@ typedef struct VialManifests VialManifests;
 typedef struct VialPool VialPool;
 typedef struct VialSlots VialSlots;
 typedef struct VialProjects VialProjects;
+typedef struct VialAgents VialAgents;
 typedef struct VialQuotaBook VialQuotaBook;
 typedef struct VialMeter VialMeter;
 typedef struct VialAudit VialAudit;
@@ -36,6 +37,7 @@ typedef struct VialApp {
 	VialSlots *slots;
 	VialAudit *audit;
 	VialProjects *projects;
+	VialAgents *agents;
 	VialQuotaBook *quota_book;
 	VialMeter *meter;
 	VialStrangers *strangers;

@@ -106,6 +106,8 @@ gboolean vial_sandbox_choose_ttl(VialApp *app, const VialIdentity *principal, gb
 {
 	gint64 longest = longest_life(app, principal, persistent);
 
+	if (*ttl == VIAL_TTL_LONGEST)
+		*ttl = longest;
 	if (*ttl < 0) {
 		*ttl = persistent ? 0 : app->config->default_ttl_seconds;
 		if (longest > 0 && (*ttl == 0 || *ttl > longest) && vial_ceiling_ttl(app, principal) > 0)

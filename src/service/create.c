@@ -8,6 +8,7 @@
 #include "service/pool.h"
 #include "service/quota.h"
 #include "service/sandbox_private.h"
+#include "service/sessions.h"
 #include "service/slots.h"
 #include "service/snapshot.h"
 #include "util/id.h"
@@ -173,6 +174,14 @@ static VialSandbox *make_sandbox(VialApp *app, const VialIdentity *identity, con
 	sandbox->metadata = create->metadata ? json_incref(create->metadata) : json_object();
 	sandbox->env = create->env ? json_incref(create->env) : json_object();
 	sandbox->network = network;
+	if (create->session) {
+		sandbox->agent = g_strdup(create->agent);
+		sandbox->version = create->version;
+		sandbox->session = g_strdup(create->session);
+		sandbox->user = g_strdup(create->user);
+		sandbox->is_unprepared = create->is_unprepared;
+		vial_session_bind(sandbox);
+	}
 	return sandbox;
 }
 

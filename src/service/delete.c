@@ -84,6 +84,11 @@ static const VialTransitionOps deletion_ops = {
 	.settle = deletion_settle,
 };
 
+gboolean vial_sandbox_is_ending(const VialSandbox *sandbox)
+{
+	return sandbox->state == VIAL_STATE_DELETED || vial_transition_is_pending(sandbox, &deletion_ops);
+}
+
 void vial_sandbox_delete(VialSandbox *sandbox, VialSandboxDone done, gpointer data)
 {
 	Deletion *deletion;

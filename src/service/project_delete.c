@@ -5,6 +5,7 @@
  */
 #include <string.h>
 
+#include "service/agents.h"
 #include "service/project_private.h"
 #include "service/quota.h"
 #include "service/sandbox.h"
@@ -93,8 +94,9 @@ static gboolean next_round(gpointer data)
 	ending->rounds++;
 	ending->pending = 1;
 	found = delete_sandboxes(ending) + delete_snapshots(ending) + vial_quota_promised(ending->app, project->name) +
-	        vial_snapshots_being_taken(ending->app, project->name);
+	        vial_snapshots_being_taken(ending->app, project->name) + vial_agents_sessions_in(ending->app, project->name);
 	if (found == 0) {
+		vial_agents_forget_project(ending->app, project->name);
 		project->state = VIAL_PROJECT_DELETED;
 		vial_project_store(ending->app, project, ending_over, ending);
 		return G_SOURCE_REMOVE;
@@ -122,6 +124,8 @@ static void on_marked(const GError *error, gpointer data)
 {
 	Ending *ending = data;
 
+	if (!error)
+		vial_agents_close_project(ending->app, ending->project->name);
 	if (!error)
 		return vial_keys_revoke_project(ending->app->keys, ending->project->name, on_keys_revoked, ending);
 	ending->project->state = VIAL_PROJECT_ACTIVE;

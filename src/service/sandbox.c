@@ -9,6 +9,7 @@
 #include "service/freeze.h"
 #include "service/meter.h"
 #include "service/pool.h"
+#include "service/sessions.h"
 #include "util/id.h"
 #include "util/log.h"
 #include "util/time.h"
@@ -43,6 +44,8 @@ void vial_sandbox_unref(VialSandbox *sandbox)
 	g_free(sandbox->slot_name);
 	g_free(sandbox->boot_mode);
 	g_free(sandbox->agent);
+	g_free(sandbox->session);
+	g_free(sandbox->user);
 	g_free(sandbox->from_snapshot);
 	g_free(sandbox->parent);
 	g_free(sandbox->tree_id);
@@ -90,6 +93,11 @@ const char *vial_sandbox_template(const VialSandbox *sandbox)
 const char *vial_sandbox_agent(const VialSandbox *sandbox)
 {
 	return sandbox->agent;
+}
+
+const char *vial_sandbox_reason(const VialSandbox *sandbox)
+{
+	return sandbox->reason;
 }
 
 const char *vial_sandbox_project(const VialSandbox *sandbox)
@@ -155,6 +163,24 @@ void vial_sandbox_set_state(VialSandbox *sandbox, VialState state, const char *r
 	vial_journal_add_event(sandbox->journal, "the sandbox is %s%s%s", vial_state_name(state), reason ? ": " : "", reason ? reason : "");
 	if (state == VIAL_STATE_DELETED || state == VIAL_STATE_FAILED)
 		vial_journal_close(sandbox->journal);
+	if (state == VIAL_STATE_DELETED)
+		vial_session_unbind(sandbox);
+}
+
+/* How often the time of a session's last call is written down while it is in use; what sleeps has the exact one. */
+#define TELL_CALLS_MS 60000
+
+void vial_sandbox_called(VialSandbox *sandbox)
+{
+	sandbox->last_call_at_ms = vial_time_now_ms();
+	if (ABS(sandbox->last_call_at_ms - sandbox->told_last_call_at_ms) >= TELL_CALLS_MS)
+		vial_sandbox_store(sandbox);
+}
+
+void vial_sandbox_prepared(VialSandbox *sandbox, VialStoreDone done, gpointer data)
+{
+	sandbox->is_unprepared = FALSE;
+	vial_sandbox_store_then(sandbox, done, data);
 }
 
 void vial_sandbox_set_ttl(VialSandbox *sandbox, gint64 ttl_seconds)
@@ -229,6 +255,7 @@ void vial_sandbox_choose_host(VialSandbox *sandbox, VialBootSpec *spec)
 
 void vial_sandbox_forget(VialSandbox *sandbox)
 {
+	vial_session_unbind(sandbox);
 	vial_store_delete_sandbox(sandbox->app->store, sandbox->id, NULL, NULL);
 	g_hash_table_remove(sandbox->app->sandboxes->by_id, sandbox->id);
 }

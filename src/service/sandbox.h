@@ -25,7 +25,9 @@ const char *vial_sandbox_id(const VialSandbox *sandbox);
 const char *vial_sandbox_host_id(const VialSandbox *sandbox); /* the engine's name for it, see boot.h */
 const char *vial_sandbox_project(const VialSandbox *sandbox);
 const char *vial_sandbox_template(const VialSandbox *sandbox);
-const char *vial_sandbox_agent(const VialSandbox *sandbox); /* NULL: made without one */
+const char *vial_sandbox_agent(const VialSandbox *sandbox);  /* NULL: made without one */
+gboolean vial_sandbox_is_ending(const VialSandbox *sandbox); /* it is gone, or about to be: nobody comes in any more */
+const char *vial_sandbox_reason(const VialSandbox *sandbox); /* why it failed; NULL: it did not */
 VialState vial_sandbox_state(const VialSandbox *sandbox);
 const json_t *vial_sandbox_metadata(const VialSandbox *sandbox);
 json_t *vial_sandbox_network(const VialSandbox *sandbox);
@@ -42,14 +44,21 @@ typedef struct {
 	const char *from_snapshot;
 	double cpu;          /* 0: the template's */
 	gint64 memory_mb;    /* 0: the template's */
-	gint64 ttl_seconds;  /* -1: the default */
+	gint64 ttl_seconds;  /* -1: the default; VIAL_TTL_LONGEST */
 	gint64 idle_seconds; /* -1: the default */
 	int on_idle;         /* -1: the default */
 	gboolean persistent;
 	json_t *metadata;
 	json_t *env;
 	json_t *network;
+	/* Whose it is, for one that is made for an agent's session; else all NULL. */
+	const char *agent, *session, *user;
+	gint64 version;
+	gboolean is_unprepared; /* vial_sandbox_prepared() will be called */
 } VialSandboxCreate;
+
+/* No end, or the latest there may be. */
+#define VIAL_TTL_LONGEST (-2)
 
 VialSandboxes *vial_sandboxes_new(VialApp *app);
 void vial_sandboxes_free(VialSandboxes *sandboxes);
@@ -70,7 +79,11 @@ void vial_sandbox_unref(VialSandbox *sandbox);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(VialSandbox, vial_sandbox_unref)
 
 json_t *vial_sandbox_json(const VialSandbox *sandbox);
-/* What a record says of which sandbox it is about: sandbox, template, image, engine, agent. */
+/* Its session is called. */
+void vial_sandbox_called(VialSandbox *sandbox);
+/* Everything of its version is in it; `done` when that is on the disk. */
+void vial_sandbox_prepared(VialSandbox *sandbox, VialStoreDone done, gpointer data);
+/* What a record says of which sandbox it is about: sandbox, template, image, engine, agent, version, session, user. */
 void vial_sandbox_identify(const VialSandbox *sandbox, json_t *header);
 /* What happened to it without anybody asking: a record of viald's own. `reason` may be NULL. */
 void vial_sandbox_record(const VialSandbox *sandbox, const char *action, const char *reason);

@@ -4,6 +4,7 @@
 
 #include "audit/audit.h"
 #include "service/sandbox_private.h"
+#include "service/sessions.h"
 #include "service/slots.h"
 #include "service/undo.h"
 #include "util/error.h"
@@ -66,6 +67,20 @@ static json_t *undos(gconstpointer instance)
 	return json_integer(vial_undo_count(instance));
 }
 
+static json_t *version(gconstpointer instance)
+{
+	const VialSandbox *sandbox = instance;
+
+	return sandbox->session ? json_integer(sandbox->version) : NULL;
+}
+
+static json_t *user(gconstpointer instance)
+{
+	const VialSandbox *sandbox = instance;
+
+	return sandbox->user && *sandbox->user ? json_string(sandbox->user) : NULL;
+}
+
 /* What its owner sees. */
 static const VialField shown[] = {
 	{ VIAL_FIELD("id", TEXT, VialSandbox, id) },
@@ -86,6 +101,10 @@ static const VialField shown[] = {
 	{ VIAL_FIELD("parent", TEXT, VialSandbox, parent) },
 	{ VIAL_FIELD("tree_id", TEXT, VialSandbox, tree_id) },
 	{ .name = "undos", .type = VIAL_FIELD_VALUE, .get = undos },
+	{ VIAL_FIELD("agent", TEXT, VialSandbox, agent) },
+	{ .name = "version", .type = VIAL_FIELD_VALUE, .get = version },
+	{ VIAL_FIELD("session", TEXT, VialSandbox, session) },
+	{ .name = "user", .type = VIAL_FIELD_VALUE, .get = user },
 	{ VIAL_FIELD("created_at", TIME, VialSandbox, created_at_ms) },
 	{ VIAL_FIELD("expires_at", TIME, VialSandbox, expires_at_ms) },
 	{ VIAL_FIELD("ttl_seconds", INT, VialSandbox, ttl_seconds) },
@@ -131,6 +150,11 @@ static const VialField kept[] = {
 	{ VIAL_FIELD("on_idle", ENUM, VialSandbox, on_idle) },
 	{ VIAL_FIELD("persistent", BOOL, VialSandbox, persistent) },
 	{ VIAL_FIELD("agent", TEXT, VialSandbox, agent) },
+	{ VIAL_FIELD("version", INT, VialSandbox, version) },
+	{ VIAL_FIELD("session", TEXT, VialSandbox, session) },
+	{ VIAL_FIELD("user", TEXT, VialSandbox, user) },
+	{ VIAL_FIELD("is_unprepared", BOOL, VialSandbox, is_unprepared) },
+	{ VIAL_FIELD("last_call_at", INT, VialSandbox, last_call_at_ms) },
 	{ VIAL_FIELD("from_snapshot", TEXT, VialSandbox, from_snapshot) },
 	{ VIAL_FIELD("parent", TEXT, VialSandbox, parent) },
 	{ VIAL_FIELD("tree_id", TEXT, VialSandbox, tree_id) },
@@ -150,6 +174,12 @@ void vial_sandbox_identify(const VialSandbox *sandbox, json_t *header)
 	json_object_set_new(header, "engine", json_string(sandbox->app->engine->ops->name));
 	if (sandbox->agent)
 		json_object_set_new(header, "agent", json_string(sandbox->agent));
+	if (!sandbox->session)
+		return;
+	json_object_set_new(header, "version", json_integer(sandbox->version));
+	json_object_set_new(header, "session", json_string(sandbox->session));
+	if (*sandbox->user)
+		json_object_set_new(header, "user", json_string(sandbox->user));
 }
 
 void vial_sandbox_record(const VialSandbox *sandbox, const char *action, const char *reason)
@@ -192,6 +222,7 @@ void vial_sandbox_store_exchange(VialSandbox *sandbox, const char *gone_sandbox,
 			done(error, data);
 		return;
 	}
+	sandbox->told_last_call_at_ms = sandbox->last_call_at_ms;
 	document = vial_fields_write(kept, G_N_ELEMENTS(kept), sandbox);
 	text = vial_json_dump(document);
 	VialSandboxRecord record = {
@@ -253,5 +284,9 @@ VialSandbox *vial_sandbox_from_record(VialApp *app, const VialSandboxRecord *rec
 	for (gsize i = 0; i < G_N_ELEMENTS(objects); i++)
 		if (!*objects[i])
 			*objects[i] = json_object();
+	if (sandbox->session && (!sandbox->agent || !sandbox->user))
+		mark_damaged(sandbox, "it names a session without its agent or user");
+	else if (!sandbox->is_damaged)
+		vial_session_bind(sandbox);
 	return sandbox;
 }

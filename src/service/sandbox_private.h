@@ -38,6 +38,12 @@ struct VialSandbox {
 	VialOnIdle on_idle;
 	gboolean persistent;
 	char *agent; /* whose it is; NULL: made without one */
+	/* Which session of it; session NULL: none (see sessions.h). */
+	gint64 version;
+	char *session, *user;
+	gboolean is_unprepared;      /* its version's files and packages are not in it yet: nobody is let in */
+	gint64 last_call_at_ms;      /* of its session; wall clock */
+	gint64 told_last_call_at_ms; /* what its record says of that */
 	char *from_snapshot;
 	char *parent;
 	char *tree_id;

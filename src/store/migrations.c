@@ -35,6 +35,11 @@ static const struct {
 	  "ALTER TABLE keys ADD COLUMN expires_at INTEGER NOT NULL DEFAULT 0;"
 	  "CREATE TABLE key_uses (id TEXT PRIMARY KEY, last_used_at INTEGER NOT NULL) STRICT;"
 	  "CREATE TABLE creations (id TEXT PRIMARY KEY, project TEXT NOT NULL, key_id TEXT NOT NULL, created_at INTEGER NOT NULL) STRICT;" },
+	{ "agents and their versions",
+	  "CREATE TABLE agents (id TEXT PRIMARY KEY, project TEXT NOT NULL, name TEXT NOT NULL, state TEXT NOT NULL, document TEXT NOT NULL,"
+	  " active INTEGER NOT NULL, created_at INTEGER NOT NULL) STRICT;"
+	  "CREATE TABLE agent_versions (id TEXT PRIMARY KEY, agent_id TEXT NOT NULL, number INTEGER NOT NULL, document TEXT NOT NULL,"
+	  " retired_at INTEGER NOT NULL, created_at INTEGER NOT NULL) STRICT;" },
 };
 
 static gboolean execute(sqlite3 *db, const char *sql, GError **error)

@@ -52,6 +52,16 @@ static const VialColumn snapshot_columns[] = {
 	INT(VialSnapshotRecord, size_bytes),  INT(VialSnapshotRecord, created_at),
 };
 
+static const VialColumn agent_columns[] = {
+	TEXT(VialAgentRecord, id),       TEXT(VialAgentRecord, project), TEXT(VialAgentRecord, name),      TEXT(VialAgentRecord, state),
+	TEXT(VialAgentRecord, document), INT(VialAgentRecord, active),   INT(VialAgentRecord, created_at),
+};
+
+static const VialColumn agent_version_columns[] = {
+	TEXT(VialAgentVersionRecord, id),       TEXT(VialAgentVersionRecord, agent_id),  INT(VialAgentVersionRecord, number),
+	TEXT(VialAgentVersionRecord, document), INT(VialAgentVersionRecord, retired_at), INT(VialAgentVersionRecord, created_at),
+};
+
 static void free_record(const VialRecordType *type, gpointer record)
 {
 	if (!record)
@@ -75,6 +85,8 @@ DEFINE_FREE(free_creation, VIAL_RECORD_CREATION)
 DEFINE_FREE(free_sandbox, VIAL_RECORD_SANDBOX)
 DEFINE_FREE(free_call, VIAL_RECORD_CALL)
 DEFINE_FREE(free_snapshot, VIAL_RECORD_SNAPSHOT)
+DEFINE_FREE(free_agent, VIAL_RECORD_AGENT)
+DEFINE_FREE(free_agent_version, VIAL_RECORD_AGENT_VERSION)
 
 const VialRecordType vial_record_types[VIAL_N_RECORD_TYPES] = {
 	[VIAL_RECORD_PROJECT] = { "projects", sizeof(VialProjectRecord), TRUE, free_project, G_N_ELEMENTS(project_columns), project_columns },
@@ -84,6 +96,9 @@ const VialRecordType vial_record_types[VIAL_N_RECORD_TYPES] = {
 	[VIAL_RECORD_SANDBOX] = { "sandboxes", sizeof(VialSandboxRecord), FALSE, free_sandbox, G_N_ELEMENTS(sandbox_columns), sandbox_columns },
 	[VIAL_RECORD_CALL] = { "calls", sizeof(VialCallRecord), FALSE, free_call, G_N_ELEMENTS(call_columns), call_columns },
 	[VIAL_RECORD_SNAPSHOT] = { "snapshots", sizeof(VialSnapshotRecord), TRUE, free_snapshot, G_N_ELEMENTS(snapshot_columns), snapshot_columns },
+	[VIAL_RECORD_AGENT] = { "agents", sizeof(VialAgentRecord), TRUE, free_agent, G_N_ELEMENTS(agent_columns), agent_columns },
+	[VIAL_RECORD_AGENT_VERSION] = { "agent_versions", sizeof(VialAgentVersionRecord), TRUE, free_agent_version,
+	                                G_N_ELEMENTS(agent_version_columns), agent_version_columns },
 };
 
 gpointer vial_record_copy(const VialRecordType *type, gconstpointer record)

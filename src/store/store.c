@@ -303,6 +303,16 @@ GPtrArray *vial_store_load_snapshots(VialStore *store, GError **error)
 	return load(store, VIAL_RECORD_SNAPSHOT, error);
 }
 
+GPtrArray *vial_store_load_agents(VialStore *store, GError **error)
+{
+	return load(store, VIAL_RECORD_AGENT, error);
+}
+
+GPtrArray *vial_store_load_agent_versions(VialStore *store, GError **error)
+{
+	return load(store, VIAL_RECORD_AGENT_VERSION, error);
+}
+
 gboolean vial_store_forget_calls(VialStore *store, GError **error)
 {
 	g_return_val_if_fail(!store->writer, FALSE);
@@ -335,6 +345,16 @@ void vial_store_exchange_sandbox(VialStore *store, const VialSandboxRecord *reco
 			    .done = done,
 			    .data = data,
 		    });
+}
+
+void vial_store_put_agent(VialStore *store, const VialAgentRecord *record, VialStoreDone done, gpointer data)
+{
+	put(store, VIAL_RECORD_AGENT, record, done, data);
+}
+
+void vial_store_put_agent_version(VialStore *store, const VialAgentVersionRecord *record, VialStoreDone done, gpointer data)
+{
+	put(store, VIAL_RECORD_AGENT_VERSION, record, done, data);
 }
 
 void vial_store_put_key_use(VialStore *store, const VialKeyUseRecord *record)
@@ -375,4 +395,14 @@ void vial_store_delete_key_use(VialStore *store, const char *id)
 void vial_store_delete_creation(VialStore *store, const char *id)
 {
 	delete (store, VIAL_RECORD_CREATION, id, NULL, NULL);
+}
+
+void vial_store_delete_agent(VialStore *store, const char *id, VialStoreDone done, gpointer data)
+{
+	delete (store, VIAL_RECORD_AGENT, id, done, data);
+}
+
+void vial_store_delete_agent_version(VialStore *store, const char *id, VialStoreDone done, gpointer data)
+{
+	delete (store, VIAL_RECORD_AGENT_VERSION, id, done, data);
 }

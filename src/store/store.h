@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the daemon remembers: projects, keys, sandboxes, snapshots. (What was done with them is the audit's: src/audit/.) Everything is read once at
- * start, synchronously; after that every operation goes through one queue to one writer thread, in order, and `done` is called on the main loop. The
- * main loop never waits for SQL.
+ * What the daemon remembers: projects, keys, sandboxes, snapshots, agents. (What was done with them is the audit's: src/audit/.) Everything is read
+ * once at start, synchronously; after that every operation goes through one queue to one writer thread, in order, and `done` is called on the main
+ * loop. The main loop never waits for SQL.
  *
  * Durability: a record whose `done` came without an error survives the death of the daemon. Keys and snapshots, which must
  * also survive the death of the machine, are on the disk before `done`; a sandbox dies with the machine anyway. An error
@@ -85,6 +85,26 @@ typedef struct {
 	gint64 created_at;
 } VialSnapshotRecord;
 
+/* A named agent, and each of its versions: service/agents.h. Which sandbox is which session's is in the sandbox's own record. */
+typedef struct {
+	char *id;
+	char *project;
+	char *name;
+	char *state;    /* active, deleting */
+	char *document; /* JSON */
+	gint64 active;  /* the number of its active version; 0: it has none yet */
+	gint64 created_at;
+} VialAgentRecord;
+
+typedef struct {
+	char *id; /* the agent's, a slash, its number */
+	char *agent_id;
+	gint64 number;
+	char *document;    /* JSON: what its sandboxes are to be */
+	gint64 retired_at; /* 0: it is not */
+	gint64 created_at;
+} VialAgentVersionRecord;
+
 /* `error` is NULL when the operation is done; borrowed. */
 typedef void (*VialStoreDone)(const GError *error, gpointer data);
 
@@ -103,6 +123,8 @@ GPtrArray *vial_store_load_key_uses(VialStore *store, GError **error);
 GPtrArray *vial_store_load_creations(VialStore *store, GError **error);
 GPtrArray *vial_store_load_sandboxes(VialStore *store, GError **error);
 GPtrArray *vial_store_load_snapshots(VialStore *store, GError **error);
+GPtrArray *vial_store_load_agents(VialStore *store, GError **error);
+GPtrArray *vial_store_load_agent_versions(VialStore *store, GError **error);
 
 /* The calls of an older schema, oldest first, and their end. Block, as loading does. */
 GPtrArray *vial_store_load_calls(VialStore *store, GError **error);
@@ -113,6 +135,9 @@ void vial_store_put_project(VialStore *store, const VialProjectRecord *record, V
 void vial_store_put_key(VialStore *store, const VialKeyRecord *record, VialStoreDone done, gpointer data);
 void vial_store_put_sandbox(VialStore *store, const VialSandboxRecord *record, VialStoreDone done, gpointer data);
 void vial_store_put_snapshot(VialStore *store, const VialSnapshotRecord *record, VialStoreDone done, gpointer data);
+
+void vial_store_put_agent(VialStore *store, const VialAgentRecord *record, VialStoreDone done, gpointer data);
+void vial_store_put_agent_version(VialStore *store, const VialAgentVersionRecord *record, VialStoreDone done, gpointer data);
 
 /* The record of a sandbox, and the end of another's and of a snapshot's (each may be NULL): all of it or nothing. */
 void vial_store_exchange_sandbox(VialStore *store, const VialSandboxRecord *record, const char *gone_sandbox, const char *gone_snapshot,
@@ -128,3 +153,5 @@ void vial_store_delete_creation(VialStore *store, const char *id);
 void vial_store_delete_key(VialStore *store, const char *id, VialStoreDone done, gpointer data);
 void vial_store_delete_sandbox(VialStore *store, const char *id, VialStoreDone done, gpointer data);
 void vial_store_delete_snapshot(VialStore *store, const char *id, VialStoreDone done, gpointer data);
+void vial_store_delete_agent(VialStore *store, const char *id, VialStoreDone done, gpointer data);
+void vial_store_delete_agent_version(VialStore *store, const char *id, VialStoreDone done, gpointer data);

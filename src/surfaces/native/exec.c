@@ -19,7 +19,7 @@ static gboolean decode(VialRequest *request, VialExecRequest *out, const char **
 
 	*out = (VialExecRequest){ 0 };
 	return vial_decode_text(body, "cmd", &out->cmd, error) && vial_decode_list(body, "argv", &out->argv, error) &&
-	       vial_decode_text(body, "cwd", &out->cwd, error) && vial_decode_text(body, "user", &out->user, error) &&
+	       vial_decode_text(body, "cwd", &out->cwd, error) && vial_decode_text(body, vial_native_user_field(request), &out->user, error) &&
 	       vial_decode_object(body, "env", &out->env, error) && vial_decode_real(body, "timeout_seconds", &out->timeout_seconds, error) &&
 	       vial_decode_bool(body, "undo", &out->undo, error) && vial_decode_bool(body, "background", &out->background, error) &&
 	       vial_decode_text(body, "encoding", out_encoding, error) && vial_decode_bytes(body, "stdin", &out->input, error);
@@ -60,6 +60,7 @@ static void on_done(const VialExecAnswer *answer, const GError *error, gpointer 
 	json_object_set_new(json, "truncated", json_boolean(answer->end.truncated));
 	if (answer->end.full_output)
 		json_object_set_new(json, "full_output", json_string(answer->end.full_output));
+	vial_native_tell_session(exchange->request, json);
 	vial_request_reply_json(exchange->request, 200, json);
 	vial_exchange_end(exchange);
 }
@@ -98,10 +99,13 @@ static gboolean on_output(VialOutputStream which, GBytes *bytes, gpointer data)
 static void on_end(const VialExecEnd *end, const GError *error, gpointer data)
 {
 	VialExchange *exchange = data;
+	json_t *last;
 
 	if (vial_exchange_fail_early(exchange, error))
 		return;
-	vial_exchange_send(exchange, error ? "error" : "exit", error ? json_pack("{s:s}", "error", error->message) : end_json(end));
+	last = error ? json_pack("{s:s}", "error", error->message) : end_json(end);
+	vial_native_tell_session(exchange->request, last);
+	vial_exchange_send(exchange, error ? "error" : "exit", last);
 	vial_request_stream_end(exchange->request);
 	vial_exchange_end(exchange);
 }

@@ -12,7 +12,7 @@ static VialFileRequest decode_query(const VialRequest *request)
 {
 	return (VialFileRequest){
 		.path = vial_request_query(request, "path"),
-		.user = vial_request_query(request, "user"),
+		.user = vial_request_query(request, vial_native_user_field(request)),
 		.mode = vial_request_query(request, "mode"),
 		.depth = 1,
 	};
@@ -24,7 +24,7 @@ static gboolean decode_body(const VialRequest *request, VialFileRequest *out, GE
 
 	*out = (VialFileRequest){ 0 };
 	return vial_decode_text(body, "path", &out->path, error) && vial_decode_text(body, "to", &out->to, error) &&
-	       vial_decode_text(body, "user", &out->user, error);
+	       vial_decode_text(body, vial_native_user_field(request), &out->user, error);
 }
 
 /* Reading */

@@ -18,6 +18,9 @@ typedef struct {
 	VialOrigin origin;
 	json_t *model_call; /* of the header; else it is the body's */
 	GError *problem;
+	/* Of an agent's call, once it has its sandbox. */
+	char *sandbox_id, *language;
+	json_t *session;
 } Note;
 
 static void note_free(gpointer data)
@@ -26,6 +29,9 @@ static void note_free(gpointer data)
 
 	json_decref(note->model_call);
 	g_clear_error(&note->problem);
+	g_free(note->sandbox_id);
+	g_free(note->language);
+	json_decref(note->session);
 	g_free(note);
 }
 
@@ -71,7 +77,54 @@ VialCaller vial_native_caller(VialRequest *request)
 
 const char *vial_native_sandbox(const VialRequest *request)
 {
-	return vial_request_param(request, "id");
+	const Note *note = vial_request_note(request);
+
+	return note && note->sandbox_id ? note->sandbox_id : vial_request_param(request, "id");
+}
+
+/* Calls of agents */
+
+void vial_native_enter(VialRequest *request, const VialAgentPlace *place)
+{
+	Note *note;
+	g_autofree char *text = NULL;
+
+	origin_of(request); /* whose note it is */
+	note = vial_request_note(request);
+	note->sandbox_id = g_strdup(vial_sandbox_id(place->sandbox));
+	note->language = g_strdup(place->language);
+	note->session =
+		json_pack("{s:s, s:s, s:I, s:s*, s:s, s:b, s:s*}", "id", place->session, "agent", place->agent, "version", (json_int_t)place->version,
+	                  "user", place->user, "sandbox_id", note->sandbox_id, "fresh", place->is_fresh, "lost", place->lost);
+	text = json_dumps(note->session, JSON_COMPACT | JSON_ENSURE_ASCII);
+	vial_request_set_header(request, "X-Vial-Session", text);
+}
+
+json_t *vial_native_session(const VialRequest *request)
+{
+	const Note *note = vial_request_note(request);
+
+	return note ? note->session : NULL;
+}
+
+void vial_native_tell_session(const VialRequest *request, json_t *answer)
+{
+	json_t *session = vial_native_session(request);
+
+	if (session)
+		json_object_set(answer, "session", session);
+}
+
+const char *vial_native_language(const VialRequest *request)
+{
+	const Note *note = vial_request_note(request);
+
+	return note ? note->language : NULL;
+}
+
+const char *vial_native_user_field(const VialRequest *request)
+{
+	return vial_native_session(request) ? "run_as" : "user";
 }
 
 /* Questions */
@@ -193,6 +246,8 @@ void vial_exchange_sse_begin(VialOperation *operation, gpointer data)
 	exchange->operation = operation;
 	exchange->is_streaming = TRUE;
 	vial_request_sse_begin(exchange->request, vial_exchange_drained, exchange);
+	if (vial_native_session(exchange->request))
+		vial_exchange_send(exchange, "session", json_incref(vial_native_session(exchange->request)));
 }
 
 gboolean vial_exchange_send(VialExchange *exchange, const char *event, json_t *data)

@@ -11,6 +11,7 @@
 
 #include "http/request.h"
 #include "http/server.h"
+#include "operations/agents.h"
 #include "operations/operation.h"
 
 /* What vial_request_app() is. */
@@ -27,6 +28,17 @@ VialIdentity *vial_native_identify(VialRequest *request, const char *key, GError
 VialApp *vial_native_app(const VialRequest *request);
 VialCaller vial_native_caller(VialRequest *request);
 const char *vial_native_sandbox(const VialRequest *request); /* the path's {id} */
+
+/*
+ * A call of an agent has its sandbox now: that is the one that vial_native_sandbox() gives from here on, and the answer says so: in a header, as the
+ * first event of a stream, and where an answer is an object of ours, in its field "session" (tell_session).
+ */
+void vial_native_enter(VialRequest *request, const VialAgentPlace *place);
+json_t *vial_native_session(const VialRequest *request); /* borrowed; NULL: it is no such call */
+void vial_native_tell_session(const VialRequest *request, json_t *answer);
+const char *vial_native_language(const VialRequest *request); /* of code that names none; NULL: the default */
+/* Who runs it inside the sandbox: "user", and for a call of an agent, where that is whom it is for, "run_as". */
+const char *vial_native_user_field(const VialRequest *request);
 
 /* Questions: takes the reference that the reply drops. */
 VialCaller vial_native_question(VialRequest *request);

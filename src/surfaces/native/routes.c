@@ -15,6 +15,9 @@
 #define LARGE VIAL_REQUEST_MAX_BYTES
 #define PROJECT "/v1/projects/{project}"
 #define KEY "/v1/keys/{key}"
+#define AGENT "/v1/agents/{agent}"
+#define VERSION AGENT "/versions/{version}"
+#define SESSION AGENT "/sessions/{session}"
 #define CONTEXT SANDBOX "/repl/sessions/{sid}"
 
 const VialRoute vial_routes[] = {
@@ -47,6 +50,33 @@ const VialRoute vial_routes[] = {
 	{ "GET", "/v1/tiers", vial_api_tier_list, 0, 0, VIAL_VERB_TEMPLATE_READ },
 	{ "GET", "/v1/templates", vial_api_template_list, 0, 0, VIAL_VERB_TEMPLATE_READ },
 	{ "GET", "/v1/templates/{name}", vial_api_template_get, 0, 0, VIAL_VERB_TEMPLATE_READ },
+
+	{ "GET", "/v1/agents", vial_api_agent_list, 0, 0, VIAL_VERB_AGENT_READ },
+	{ "POST", "/v1/agents", vial_api_agent_create, 0, 0, VIAL_VERB_AGENT_CREATE },
+	{ "GET", AGENT, vial_api_agent_get, 0, 0, VIAL_VERB_AGENT_READ },
+	{ "DELETE", AGENT, vial_api_agent_delete, 0, 0, VIAL_VERB_AGENT_DELETE },
+	{ "GET", AGENT "/versions", vial_api_version_list, 0, 0, VIAL_VERB_AGENT_READ },
+	{ "POST", AGENT "/versions", vial_api_version_create, 0, LARGE, VIAL_VERB_AGENT_VERSION },
+	{ "GET", VERSION, vial_api_version_get, 0, 0, VIAL_VERB_AGENT_READ },
+	{ "POST", VERSION "/activate", vial_api_version_activate, 0, 0, VIAL_VERB_AGENT_ACTIVATE },
+	{ "POST", VERSION "/retire", vial_api_version_retire, 0, 0, VIAL_VERB_AGENT_RETIRE },
+	{ "GET", AGENT "/sessions", vial_api_session_list, 0, 0, VIAL_VERB_SESSION_READ },
+	{ "GET", SESSION, vial_api_session_get, 0, 0, VIAL_VERB_SESSION_READ },
+	{ "DELETE", SESSION, vial_api_session_end, 0, 0, VIAL_VERB_SESSION_END },
+	{ "DELETE", AGENT "/users/{user}", vial_api_user_forget, 0, 0, VIAL_VERB_USER_FORGET },
+	{ "DELETE", "/v1/users/{user}", vial_api_user_forget, 0, 0, VIAL_VERB_USER_FORGET },
+	{ "POST", AGENT "/run", vial_api_agent_run, 0, LARGE, VIAL_VERB_RUN },
+	{ "POST", AGENT "/run/stream", vial_api_agent_run_stream, 0, LARGE, VIAL_VERB_RUN },
+	{ "POST", AGENT "/exec", vial_api_agent_exec, 0, LARGE, VIAL_VERB_EXEC },
+	{ "POST", AGENT "/exec/stream", vial_api_agent_exec_stream, 0, LARGE, VIAL_VERB_EXEC },
+	{ "GET", AGENT "/fs", vial_api_agent_file_read, 0, 0, VIAL_VERB_FILE_READ },
+	{ "PUT", AGENT "/fs", vial_api_agent_file_write, VIAL_ROUTE_STREAM_BODY, 0, VIAL_VERB_FILE_WRITE },
+	{ "DELETE", AGENT "/fs", vial_api_agent_file_remove, 0, 0, VIAL_VERB_FILE_REMOVE },
+	{ "GET", AGENT "/fs/dir", vial_api_agent_file_list, 0, 0, VIAL_VERB_FILE_LIST },
+	{ "GET", AGENT "/fs/stat", vial_api_agent_file_stat, 0, 0, VIAL_VERB_FILE_LIST },
+	{ "POST", AGENT "/fs/mkdir", vial_api_agent_file_mkdir, 0, 0, VIAL_VERB_FILE_MKDIR },
+	{ "POST", AGENT "/fs/move", vial_api_agent_file_move, 0, 0, VIAL_VERB_FILE_MOVE },
+	{ "GET", AGENT "/fs/watch", vial_api_agent_file_watch, 0, 0, VIAL_VERB_FILE_LIST },
 
 	{ "POST", "/v1/sandboxes", vial_api_sandbox_create, 0, 0, VIAL_VERB_SANDBOX_CREATE },
 	{ "GET", "/v1/sandboxes", vial_api_sandbox_list, 0, 0, VIAL_VERB_SANDBOX_LIST },

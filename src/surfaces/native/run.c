@@ -15,7 +15,9 @@ static gboolean decode(VialRequest *request, VialRunRequest *out, GError **error
 {
 	const json_t *body = vial_request_json(request);
 
-	*out = (VialRunRequest){ .context = vial_request_param(request, "sid"), .max_output_bytes = VIAL_UNSAID };
+	*out = (VialRunRequest){ .context = vial_request_param(request, "sid"),
+		                 .language = vial_native_language(request),
+		                 .max_output_bytes = VIAL_UNSAID };
 	return vial_decode_bytes(body, "code", &out->code, error) && vial_decode_text(body, "language", &out->language, error) &&
 	       vial_decode_int(body, "timeout_ms", &out->timeout_ms, error) &&
 	       vial_decode_int(body, "max_output_bytes", &out->max_output_bytes, error) &&
@@ -82,6 +84,7 @@ static void on_done(const VialRunAnswer *answer, const GError *error, gpointer d
 
 		json_object_update(json, shown);
 	}
+	vial_native_tell_session(exchange->request, json);
 	vial_request_reply_json(exchange->request, 200, json);
 	vial_exchange_end(exchange);
 }
@@ -157,6 +160,7 @@ static void on_end(const VialRunEnd *end, const GError *error, gpointer data)
 		vial_exchange_send(exchange, "error", json_pack("{s:s, s:s}", "error_name", "Unavailable", "error", error->message));
 	else if (stream->error)
 		json_object_update(last, stream->error);
+	vial_native_tell_session(exchange->request, last);
 	vial_exchange_send(exchange, "end", last);
 	vial_request_stream_end(exchange->request);
 	vial_exchange_end(exchange);
