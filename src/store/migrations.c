@@ -35,6 +35,11 @@ static const struct {
 	  "ALTER TABLE keys ADD COLUMN expires_at INTEGER NOT NULL DEFAULT 0;"
 	  "CREATE TABLE key_uses (id TEXT PRIMARY KEY, last_used_at INTEGER NOT NULL) STRICT;"
 	  "CREATE TABLE creations (id TEXT PRIMARY KEY, project TEXT NOT NULL, key_id TEXT NOT NULL, created_at INTEGER NOT NULL) STRICT;" },
+	{ "custom templates and their builds",
+	  "CREATE TABLE templates (id TEXT PRIMARY KEY, project TEXT NOT NULL, key_id TEXT NOT NULL, name TEXT NOT NULL, document TEXT NOT NULL,"
+	  " created_at INTEGER NOT NULL) STRICT;"
+	  "CREATE TABLE builds (id TEXT PRIMARY KEY, project TEXT NOT NULL, key_id TEXT NOT NULL, name TEXT NOT NULL, status TEXT NOT NULL,"
+	  " document TEXT NOT NULL, created_at INTEGER NOT NULL, updated_at INTEGER NOT NULL) STRICT;" },
 };
 
 static gboolean execute(sqlite3 *db, const char *sql, GError **error)

@@ -52,6 +52,16 @@ static const VialColumn snapshot_columns[] = {
 	INT(VialSnapshotRecord, size_bytes),  INT(VialSnapshotRecord, created_at),
 };
 
+static const VialColumn template_columns[] = {
+	TEXT(VialTemplateRecord, id),   TEXT(VialTemplateRecord, project),  TEXT(VialTemplateRecord, key_id),
+	TEXT(VialTemplateRecord, name), TEXT(VialTemplateRecord, document), INT(VialTemplateRecord, created_at),
+};
+
+static const VialColumn build_columns[] = {
+	TEXT(VialBuildRecord, id),     TEXT(VialBuildRecord, project),  TEXT(VialBuildRecord, key_id),    TEXT(VialBuildRecord, name),
+	TEXT(VialBuildRecord, status), TEXT(VialBuildRecord, document), INT(VialBuildRecord, created_at), INT(VialBuildRecord, updated_at),
+};
+
 static void free_record(const VialRecordType *type, gpointer record)
 {
 	if (!record)
@@ -75,6 +85,8 @@ DEFINE_FREE(free_creation, VIAL_RECORD_CREATION)
 DEFINE_FREE(free_sandbox, VIAL_RECORD_SANDBOX)
 DEFINE_FREE(free_call, VIAL_RECORD_CALL)
 DEFINE_FREE(free_snapshot, VIAL_RECORD_SNAPSHOT)
+DEFINE_FREE(free_template, VIAL_RECORD_TEMPLATE)
+DEFINE_FREE(free_build, VIAL_RECORD_BUILD)
 
 const VialRecordType vial_record_types[VIAL_N_RECORD_TYPES] = {
 	[VIAL_RECORD_PROJECT] = { "projects", sizeof(VialProjectRecord), TRUE, free_project, G_N_ELEMENTS(project_columns), project_columns },
@@ -84,6 +96,8 @@ const VialRecordType vial_record_types[VIAL_N_RECORD_TYPES] = {
 	[VIAL_RECORD_SANDBOX] = { "sandboxes", sizeof(VialSandboxRecord), FALSE, free_sandbox, G_N_ELEMENTS(sandbox_columns), sandbox_columns },
 	[VIAL_RECORD_CALL] = { "calls", sizeof(VialCallRecord), FALSE, free_call, G_N_ELEMENTS(call_columns), call_columns },
 	[VIAL_RECORD_SNAPSHOT] = { "snapshots", sizeof(VialSnapshotRecord), TRUE, free_snapshot, G_N_ELEMENTS(snapshot_columns), snapshot_columns },
+	[VIAL_RECORD_TEMPLATE] = { "templates", sizeof(VialTemplateRecord), TRUE, free_template, G_N_ELEMENTS(template_columns), template_columns },
+	[VIAL_RECORD_BUILD] = { "builds", sizeof(VialBuildRecord), FALSE, free_build, G_N_ELEMENTS(build_columns), build_columns },
 };
 
 gpointer vial_record_copy(const VialRecordType *type, gconstpointer record)

@@ -38,6 +38,10 @@ typedef struct VialConfig {
 	gint64 network_rate_mbit;
 	gint64 network_max_connections;
 	gint64 max_sandboxes;
+	gint64 max_builds;
+	gint64 max_builds_waiting;
+	gint64 max_builds_waiting_project;
+	gint64 max_build_seconds;
 	gint64 default_ttl_seconds;
 	gint64 max_ttl_seconds; /* 0: no limit */
 	gint64 default_idle_seconds;

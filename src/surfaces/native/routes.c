@@ -15,6 +15,7 @@
 #define LARGE VIAL_REQUEST_MAX_BYTES
 #define PROJECT "/v1/projects/{project}"
 #define KEY "/v1/keys/{key}"
+#define BUILD "/v1/templates/builds/{build}"
 #define CONTEXT SANDBOX "/repl/sessions/{sid}"
 
 const VialRoute vial_routes[] = {
@@ -45,7 +46,14 @@ const VialRoute vial_routes[] = {
 	{ "GET", "/v1/audit/{seq}", vial_api_audit_get, 0, 0, VIAL_VERB_AUDIT_READ },
 
 	{ "GET", "/v1/templates", vial_api_template_list, 0, 0, VIAL_VERB_TEMPLATE_READ },
+	{ "POST", "/v1/templates", vial_api_template_build, 0, 0, VIAL_VERB_TEMPLATE_BUILD },
+	{ "GET", "/v1/templates/builds", vial_api_build_list, 0, 0, VIAL_VERB_BUILD_READ },
+	{ "GET", BUILD, vial_api_build_get, 0, 0, VIAL_VERB_BUILD_READ },
+	{ "GET", BUILD "/logs", vial_api_build_logs, 0, 0, VIAL_VERB_BUILD_READ },
+	{ "POST", BUILD "/cancel", vial_api_build_cancel, 0, 0, VIAL_VERB_TEMPLATE_CANCEL },
 	{ "GET", "/v1/templates/{name}", vial_api_template_get, 0, 0, VIAL_VERB_TEMPLATE_READ },
+	{ "DELETE", "/v1/templates/{name}", vial_api_template_delete, 0, 0, VIAL_VERB_TEMPLATE_DELETE },
+	{ "POST", "/v1/templates/{name}/rebuild", vial_api_template_rebuild, 0, 0, VIAL_VERB_TEMPLATE_REBUILD },
 
 	{ "POST", "/v1/sandboxes", vial_api_sandbox_create, 0, 0, VIAL_VERB_SANDBOX_CREATE },
 	{ "GET", "/v1/sandboxes", vial_api_sandbox_list, 0, 0, VIAL_VERB_SANDBOX_LIST },
@@ -59,6 +67,7 @@ const VialRoute vial_routes[] = {
 	{ "POST", SANDBOX "/hibernate", vial_api_hibernate, 0, 0, VIAL_VERB_HIBERNATE },
 	{ "POST", SANDBOX "/wake", vial_api_wake, 0, 0, VIAL_VERB_WAKE },
 	{ "POST", SANDBOX "/snapshots", vial_api_snapshot_take, 0, 0, VIAL_VERB_SNAPSHOT_TAKE },
+	{ "POST", SANDBOX "/template", vial_api_template_from_sandbox, 0, 0, VIAL_VERB_TEMPLATE_MAKE },
 	{ "POST", SANDBOX "/fork", vial_api_fork, 0, 0, VIAL_VERB_FORK },
 	{ "POST", SANDBOX "/fork-tree", vial_api_fork_tree, 0, 0, VIAL_VERB_FORK },
 	{ "POST", SANDBOX "/promote", vial_api_promote, 0, 0, VIAL_VERB_PROMOTE },
