@@ -12,6 +12,7 @@
 
 #include "ctxlate.h"
 #include "ctxresume.h"
+#include "fspath.h"
 #include "ctxrun.h"
 #include "env.h"
 #include "kernelspare.h"
@@ -555,7 +556,7 @@ struct vial_ctx *vial_ctx_default(const struct vial_language *language, bool is_
 		*out_error = "this sandbox has no user named \"user\"";
 		return NULL;
 	}
-	result = vial_ctx_create(id, kernel, VIAL_WORKSPACE_CWD, &user, is_warm, &ctx);
+	result = vial_ctx_create(id, kernel, vial_workdir(), &user, is_warm, &ctx);
 	if (result == 0)
 		return ctx;
 	*out_error = result == -ENOSPC ? "this sandbox has as many contexts as it may have; delete one" : "out of memory";

@@ -28,7 +28,6 @@
 #define VIAL_CTX_MAX 32
 #define VIAL_CTX_MAX_QUEUE 64
 #define VIAL_CTX_ID_BYTES 64
-#define VIAL_WORKSPACE_CWD "/workspace"
 
 enum vial_ctx_state { VIAL_CTX_STARTING, VIAL_CTX_IDLE, VIAL_CTX_BUSY, VIAL_CTX_DEAD };
 

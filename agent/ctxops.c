@@ -74,7 +74,7 @@ static bool read_place(struct vial_stream *stream, json_t *request, char out_cwd
 	}
 	if (!vial_request_string(stream, request, "cwd", false, &cwd))
 		return false;
-	if (vial_path_absolute(cwd && *cwd ? cwd : VIAL_WORKSPACE, out_cwd) == 0)
+	if (vial_path_absolute(cwd && *cwd ? cwd : vial_workdir(), out_cwd) == 0)
 		return true;
 	vial_stream_close_error(stream, VIAL_INVALID, "\"cwd\" is too long for a path");
 	return false;

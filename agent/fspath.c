@@ -34,6 +34,21 @@ static void tidy(char *path)
 	*to = '\0';
 }
 
+static char workdir[PATH_MAX] = VIAL_WORKSPACE;
+
+const char *vial_workdir(void)
+{
+	return workdir;
+}
+
+void vial_workdir_set(json_t *hello)
+{
+	const char *wanted = json_string_value(json_object_get(hello, "workdir"));
+
+	if (wanted && *wanted == '/' && strlen(wanted) < sizeof(workdir))
+		strcpy(workdir, wanted);
+}
+
 int vial_path_absolute(const char *path, char out_path[PATH_MAX])
 {
 	int length;

@@ -14,6 +14,11 @@
 
 #define VIAL_WORKSPACE "/workspace"
 
+/* Where commands and kernels start when nobody says otherwise: the template's working directory, else the workspace. */
+const char *vial_workdir(void);
+/* "workdir" of a HELLO; without one it stays what it is. */
+void vial_workdir_set(json_t *hello);
+
 /* An absolute path from an absolute one or one relative to /workspace. 0, -EINVAL (empty), -ENAMETOOLONG. */
 int vial_path_absolute(const char *path, char out_path[PATH_MAX]);
 

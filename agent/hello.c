@@ -15,6 +15,7 @@
 
 #include "connection.h"
 #include "env.h"
+#include "fspath.h"
 #include "identity.h"
 #include "inherited.h"
 #include "log.h"
@@ -219,6 +220,7 @@ static void begin(struct vial_resume *resume, json_t *hello)
 		vial_inherited_end();
 	strcpy(current_generation, generation);
 	apply_limits(hello);
+	vial_workdir_set(hello);
 	start_hooks(resume, hello, is_new_generation);
 }
 

@@ -8,6 +8,7 @@
 
 #include "ctx.h"
 #include "env.h"
+#include "fspath.h"
 #include "loop.h"
 #include "memguard.h"
 
@@ -110,7 +111,7 @@ static const struct vial_kernel_handlers handlers = {
 
 static int start(struct spare *spare)
 {
-	struct vial_kernel_options options = { .language = spare->language, .user = &spare->user, .cwd = VIAL_WORKSPACE_CWD, .warmth = VIAL_LIGHT };
+	struct vial_kernel_options options = { .language = spare->language, .user = &spare->user, .cwd = vial_workdir(), .warmth = VIAL_LIGHT };
 	char **env;
 	int result = vial_env_build(&spare->user, NULL, false, &env);
 
@@ -200,7 +201,7 @@ struct vial_kernel *vial_spare_take(const struct vial_language *language, const 
 	struct spare *spare = find(language);
 	struct vial_kernel *kernel;
 
-	if (!spare || !spare->language || user->uid != spare->user.uid || strcmp(cwd, VIAL_WORKSPACE_CWD) != 0)
+	if (!spare || !spare->language || user->uid != spare->user.uid || strcmp(cwd, vial_workdir()) != 0)
 		return NULL;
 	vial_timer_set(&spare->refill, REFILL_MS, on_refill, spare);
 	if (spare->kernel && !spare->is_ready) {

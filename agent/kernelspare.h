@@ -5,9 +5,9 @@
  *   none ──▶ starting ──▶ ready ──▶ taken: the context's; another is started when nothing runs
  *
  * The first come with the template. A guest that is short of memory does without, and so does one whose template was never warmed. A spare belongs to
- * the default user and stands in /workspace; contexts of others and elsewhere start a kernel of their own, and so does whoever comes while a spare is
- * still starting (which stops until it is quiet again: gVisor knows no priorities). User code can kill it, as it can kill its own kernel; then there
- * is none until a context has asked for one.
+ * the default user and stands in the usual working directory; contexts of others and elsewhere start a kernel of their own, and so does whoever comes
+ * while a spare is still starting (which stops until it is quiet again: gVisor knows no priorities). User code can kill it, as it can kill its own
+ * kernel; then there is none until a context has asked for one.
  *
  * Tried and left: forking them from a process that has everything imported. gVisor copies the two megabytes around each page that a fork writes to,
  * so that a fork shares next to nothing (docs/performance.md).

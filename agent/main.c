@@ -3,7 +3,8 @@
  * vial-agent: pid 1 of a sandbox. Descriptors 0 and 1 are the wire to the host (docs/wire.md), 2 is a log. Nothing here listens on a
  * network, and the guest's programs live in a zone (zone.h) from which the agent cannot be seen.
  *
- * Start: root file system, private /proc and cgroup, zone, wire, loop. VIAL_DISK_MB in the environment asks for a disk of that size.
+ * Start: root file system, private /proc and cgroup, zone, wire, loop. The environment says what the root is made of: VIAL_DISK_MB asks for a disk of
+ * that size in memory, VIAL_DISK is where a real one is mounted, VIAL_LAYERS is how many layers lie in VIAL_ROOTFS_LAYERS.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -59,15 +60,26 @@ static int fail(const char *step, int result)
 	return 1;
 }
 
+static unsigned long number(const char *variable)
+{
+	const char *text = getenv(variable);
+
+	return text ? strtoul(text, NULL, 10) : 0;
+}
+
 static int start(void)
 {
-	const char *disk = getenv("VIAL_DISK_MB");
+	struct vial_rootfs_options root = {
+		.disk_mb = number("VIAL_DISK_MB"),
+		.disk = getenv("VIAL_DISK"),
+		.layer_count = (unsigned)number("VIAL_LAYERS"),
+	};
 	const char *step;
 	int result;
 
 	find_program();
 	raise_limits();
-	if ((result = vial_rootfs_init(disk ? strtoul(disk, NULL, 10) : 0, &step)) < 0)
+	if ((result = vial_rootfs_init(&root, &step)) < 0)
 		return fail(step, result);
 	if ((result = vial_loop_init()) < 0)
 		return fail("make the loop", result);

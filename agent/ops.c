@@ -24,6 +24,7 @@ static const struct vial_op ops[] = {
 	{ "fs.stat", vial_op_fs_stat },
 	{ "fs.watch", vial_op_fs_watch },
 	{ "fs.write", vial_op_fs_write },
+	{ "layer", vial_op_layer, .is_ours = true },
 	{ "metrics", vial_op_metrics },
 	{ "net.resolver", vial_op_net_resolver, .is_ours = true },
 	{ "ports", vial_op_ports },

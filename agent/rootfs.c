@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * See rootfs.h. With a disk size: a tmpfs of that size, an overlay with the image below and the tmpfs above, and a pivot into it. So a full
- * disk is a plain ENOSPC for programs, and the disk travels with the snapshot of the sandbox's memory.
+ * See rootfs.h. With a disk size: a tmpfs of that size, an overlay with the image and its layers below and the tmpfs above, and a pivot into it. So a
+ * full disk is a plain ENOSPC for programs, and the disk travels with the snapshot of the sandbox's memory. Where the disk is a real one, mounted
+ * before we came, it takes the tmpfs's place.
+ *
+ * The overlay's parts are out of reach of everybody after the pivot; we keep descriptors of them, for layer.c.
  */
 #include "rootfs.h"
 
@@ -25,6 +28,7 @@
 
 static int disk_fd = -1;
 static int disk_is_memory;
+static struct vial_rootfs_layers layers = { .upper_fd = -1 };
 
 /* A read-only image offers no choice but the directories it has. */
 static const char *find_mount_point(void)
@@ -54,22 +58,66 @@ static int carry_over(const char *new_root, const char *path)
 	return mount(path, target, NULL, MS_BIND | MS_REC, NULL) < 0 ? -errno : 0;
 }
 
-static int make_overlay(const char *base, unsigned long disk_mb)
+static int mount_disk(const char *base, unsigned long disk_mb)
 {
-	char options[256], path[128];
+	char options[64];
 
 	snprintf(options, sizeof(options), "size=%lum,mode=755", disk_mb);
 	if (mount("tmpfs", base, "tmpfs", MS_NODEV, options) < 0)
 		return -errno;
-	for (int i = 0; i < 3; i++) {
+	disk_is_memory = 1;
+	return 0;
+}
+
+/* From the top down; the image itself is the lowest. */
+static int add_lower(char *list, size_t size_bytes, const char *path)
+{
+	size_t length = strlen(list);
+	int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+	if (fd < 0)
+		return -errno;
+	if (snprintf(list + length, size_bytes - length, "%s%s", length > 0 ? ":" : "", path) >= (int)(size_bytes - length)) {
+		close(fd);
+		return -E2BIG;
+	}
+	layers.lower_fds[layers.lower_count++] = fd;
+	return 0;
+}
+
+static int list_lower(char *list, size_t size_bytes, unsigned layer_count)
+{
+	char path[64];
+
+	list[0] = '\0';
+	for (unsigned i = layer_count; i > 0; i--) {
+		int result;
+
+		snprintf(path, sizeof(path), VIAL_ROOTFS_LAYERS "/%u", i - 1);
+		result = add_lower(list, size_bytes, path);
+		if (result < 0)
+			return result;
+	}
+	return add_lower(list, size_bytes, "/");
+}
+
+static int make_overlay(const char *base, unsigned layer_count)
+{
+	char lower[VIAL_ROOTFS_MAX_LAYERS * 32], options[sizeof(lower) + 256], path[128];
+	int result = list_lower(lower, sizeof(lower), layer_count);
+
+	for (int i = 0; i < 3 && result == 0; i++) {
 		static const char *const names[] = { "upper", "work", "root" };
 
 		snprintf(path, sizeof(path), "%s/%s", base, names[i]);
 		if (mkdir(path, 0755) < 0)
-			return -errno;
+			result = -errno;
 	}
+	if (result < 0)
+		return result;
 	disk_fd = open(base, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	snprintf(options, sizeof(options), "lowerdir=/,upperdir=%s/upper,workdir=%s/work", base, base);
+	layers.upper_fd = openat(disk_fd, "upper", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	snprintf(options, sizeof(options), "lowerdir=%s,upperdir=%s/upper,workdir=%s/work", lower, base, base);
 	return mount("overlay", path, "overlay", MS_NODEV, options) < 0 ? -errno : 0;
 }
 
@@ -85,14 +133,18 @@ static int pivot(const char *new_root)
 	return 0;
 }
 
-static int enter_disk(unsigned long disk_mb, const char **out_step)
+static int enter_disk(const struct vial_rootfs_options *wanted, const char **out_step)
 {
 	static const char *const carried[] = { "/proc", "/sys", "/opt/vial" };
-	const char *base = find_mount_point();
+	const char *base = wanted->disk ? wanted->disk : find_mount_point();
 	char new_root[128];
-	int result = base ? make_overlay(base, disk_mb) : -ENOENT;
+	int result = base ? 0 : -ENOENT;
 
 	*out_step = "make the disk";
+	if (result == 0 && !wanted->disk)
+		result = mount_disk(base, wanted->disk_mb);
+	if (result == 0)
+		result = make_overlay(base, wanted->layer_count);
 	if (result < 0)
 		return result;
 	snprintf(new_root, sizeof(new_root), "%s/root", base);
@@ -102,7 +154,6 @@ static int enter_disk(unsigned long disk_mb, const char **out_step)
 	if (result < 0)
 		return result;
 	*out_step = "enter the disk";
-	disk_is_memory = 1;
 	return pivot(new_root);
 }
 
@@ -184,24 +235,32 @@ static void make_directories(void)
 	make_owned(user.home, user.uid, user.gid);
 }
 
-int vial_rootfs_init(unsigned long disk_mb, const char **out_step)
+int vial_rootfs_init(const struct vial_rootfs_options *wanted, const char **out_step)
 {
+	bool is_fresh = wanted->disk_mb > 0 || wanted->disk;
 	int result = 0;
 
 	*out_step = "mount /proc";
 	if (access("/proc/self", F_OK) < 0 && mount("proc", "/proc", "proc", 0, NULL) < 0)
 		return -errno;
-	if (disk_mb > 0)
-		result = enter_disk(disk_mb, out_step);
+	if (wanted->layer_count > VIAL_ROOTFS_MAX_LAYERS)
+		return -E2BIG;
+	if (is_fresh)
+		result = enter_disk(wanted, out_step);
 	if (result < 0)
 		return result;
 	if (disk_fd < 0)
 		disk_fd = open("/", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	*out_step = "make /dev";
-	result = make_dev(disk_mb > 0);
+	result = make_dev(is_fresh);
 	if (result == 0)
 		make_directories();
 	return result;
+}
+
+const struct vial_rootfs_layers *vial_rootfs_layers(void)
+{
+	return layers.upper_fd >= 0 ? &layers : NULL;
 }
 
 void vial_rootfs_disk(uint64_t *out_used_kb, uint64_t *out_total_kb)

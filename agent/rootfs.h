@@ -2,10 +2,30 @@
 /* The guest's file tree at a cold boot: a writable disk of limited size over the read-only image. */
 #pragma once
 
+#include <stddef.h>
 #include <stdint.h>
 
-/* `disk_mb` 0: the root is writable already. 0 or -errno, with what failed in *out_step. */
-int vial_rootfs_init(unsigned long disk_mb, const char **out_step);
+/* Where the host mounts a template's layers at a cold boot: …/0 is the lowest. */
+#define VIAL_ROOTFS_LAYERS "/dev/vial-layers"
+#define VIAL_ROOTFS_MAX_LAYERS 16u
+
+struct vial_rootfs_options {
+	unsigned long disk_mb; /* a tmpfs of that size is the disk; 0: there is another, or the root is writable already */
+	const char *disk;      /* where the disk is mounted; NULL: none is */
+	unsigned layer_count;
+};
+
+/* 0 or -errno, with what failed in *out_step. */
+int vial_rootfs_init(const struct vial_rootfs_options *wanted, const char **out_step);
+
+/* What the root is made of: the directory with all that was changed, and what is below it, from the top down. */
+struct vial_rootfs_layers {
+	int upper_fd;
+	int lower_fds[VIAL_ROOTFS_MAX_LAYERS + 1];
+	size_t lower_count;
+};
+/* NULL where the root is no overlay. */
+const struct vial_rootfs_layers *vial_rootfs_layers(void);
 /* The disk's size and use; for the memory guard too, because gVisor keeps the disk in the sandbox's memory. */
 void vial_rootfs_disk(uint64_t *out_used_kb, uint64_t *out_total_kb);
 /* Whether what is on the disk takes the sandbox's memory. */

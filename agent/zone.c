@@ -65,6 +65,8 @@ static struct {
 	unsigned child_count;
 	uint32_t last_id;
 	unsigned process_limit;
+	bool is_over;     /* for good */
+	pid_t ending_pid; /* the init that was killed then */
 } zone = { .socket = -1, .process_limit = DEFAULT_PROCESS_LIMIT };
 
 static void start_again(struct vial_timer *timer, void *data);
@@ -361,7 +363,7 @@ static int start_zone(void)
 
 static void start_again(struct vial_timer *timer, void *data)
 {
-	int result = start_zone();
+	int result = zone.is_over ? 0 : start_zone();
 
 	if (result == 0)
 		return;
@@ -377,7 +379,8 @@ static void lose_zone(void)
 
 	if (zone.socket < 0)
 		return;
-	vial_log("warning", "the zone was lost, starting a new one");
+	if (!zone.is_over)
+		vial_log("warning", "the zone was lost, starting a new one");
 	vial_watch_remove(&zone.watch);
 	vial_timer_clear(&zone.beat);
 	zone.missed_beats = 0;
@@ -413,11 +416,26 @@ void vial_zone_restart(enum vial_zone_reason reason)
 	lose_zone();
 }
 
+void vial_zone_end(void)
+{
+	zone.is_over = true;
+	zone.ending_pid = zone.init_pid;
+	vial_timer_clear(&zone.retry);
+	lose_zone();
+}
+
+bool vial_zone_has_ended(void)
+{
+	return zone.is_over && zone.ending_pid == 0;
+}
+
 void vial_zone_on_child(void)
 {
 	pid_t pid;
 
 	while ((pid = waitpid(-1, NULL, WNOHANG)) > 0) {
+		if (pid == zone.ending_pid)
+			zone.ending_pid = 0;
 		if (pid == zone.init_pid) {
 			zone.init_pid = 0;
 			lose_zone();

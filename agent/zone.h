@@ -6,6 +6,7 @@
  */
 #pragma once
 
+#include <stdbool.h>
 #include <sys/types.h>
 
 /* Starts the first zone. `program` is the agent's own file. */
@@ -21,6 +22,9 @@ void vial_zone_mark_process_limit(pid_t outer_session);
 /* A guard's last resort: every process of the zone ends, and with it what outlives processes (System V shared memory). All are told which guard. */
 enum vial_zone_reason { VIAL_ZONE_OUT_OF_MEMORY, VIAL_ZONE_PROCESS_LIMIT };
 void vial_zone_restart(enum vial_zone_reason reason);
+/* For good: everything in it ends, and nothing can be started any more. Its processes are gone when init is: see vial_zone_has_ended(). */
+void vial_zone_end(void);
+bool vial_zone_has_ended(void);
 /* Somebody may be waiting for an exit again: asks init for signs of life until it is calm (calm.h). */
 void vial_zone_hasten(void);
 /*

@@ -23,6 +23,7 @@
 #include "net/wall.h"
 #include "operations/strangers.h"
 #include "service/app.h"
+#include "service/builds.h"
 #include "service/manifest.h"
 #include "service/meter.h"
 #include "service/pool.h"
@@ -208,6 +209,12 @@ static gboolean open_parts(Daemon *daemon, GError **error)
 	app->snapshots = vial_snapshots_load(app, error);
 	if (!app->snapshots)
 		return FALSE;
+	app->custom_templates = vial_custom_templates_load(app, error);
+	if (!app->custom_templates)
+		return FALSE;
+	app->builds = vial_builds_load(app, error);
+	if (!app->builds)
+		return FALSE;
 	app->sandboxes = vial_sandboxes_new(app);
 	return TRUE;
 }
@@ -234,6 +241,8 @@ static void close_parts(Daemon *daemon)
 	if (app->sandboxes)
 		vial_meter_free(app->meter);
 	vial_sandboxes_free(app->sandboxes);
+	vial_builds_free(app->builds);
+	vial_custom_templates_free(app->custom_templates);
 	vial_snapshots_free(app->snapshots);
 	vial_templates_free(app->templates);
 	vial_manifests_free(app->manifests);
@@ -272,7 +281,7 @@ static char *client_command(void)
 	return installed ? g_strdup("vial") : NULL;
 }
 
-static void on_baked(guint failures, gpointer data)
+static void on_baked(guint failures, const char *problem, gpointer data)
 {
 	Daemon *daemon = data;
 	const char *url = vial_server_url(daemon->native.server);
@@ -281,6 +290,8 @@ static void on_baked(guint failures, gpointer data)
 	daemon->app.pool = vial_pool_new(&daemon->app);
 	vial_templates_watch(&daemon->app);
 	vial_images_prune(&daemon->app);
+	vial_custom_templates_start(&daemon->app);
+	vial_builds_resume(&daemon->app);
 	g_print("\nVial is ready at %s  (engine: %s)\n", url, daemon->app.engine_reason);
 	if (daemon->app.engine_warning)
 		g_print("  note: %s (docs/gvisor.md)\n", daemon->app.engine_warning);

@@ -61,7 +61,9 @@ typedef struct {
 	const char *(*warning)(VialEngine *engine);
 	const char *(*host_program)(VialEngine *engine);
 	gboolean records_hot; /* a restored host process can say what memory its guest touched, and a list of that makes the next restore faster */
-	gboolean uses_tap;    /* the guest's network is a TAP that comes with `start`, not the namespace */
+	/* Optional: why no sandbox can have layers here, a sentence; NULL, or no such function: it can. */
+	const char *(*refuses_layers)(VialEngine *engine);
+	gboolean uses_tap; /* the guest's network is a TAP that comes with `start`, not the namespace */
 	/* Blocking; on a worker thread. Leaves nothing behind when it fails. */
 	gboolean (*prepare)(VialEngine *engine, const VialLaunch *launch, GError **error);
 	/*

@@ -44,6 +44,12 @@ static const char *gvisor_warning(VialEngine *engine)
 	return ((Gvisor *)engine)->runsc.warning;
 }
 
+/* Mounts of type erofs came with the releases that restore in the background. */
+static const char *gvisor_refuses_layers(VialEngine *engine)
+{
+	return ((Gvisor *)engine)->runsc.is_current ? NULL : "custom templates need a newer gVisor; scripts/get-runsc fetches it";
+}
+
 static const char *gvisor_host_program(VialEngine *engine)
 {
 	return ((Gvisor *)engine)->shim;
@@ -159,6 +165,7 @@ static const VialEngineOps gvisor_ops = {
 	.version = gvisor_version,
 	.warning = gvisor_warning,
 	.host_program = gvisor_host_program,
+	.refuses_layers = gvisor_refuses_layers,
 	.prepare = gvisor_prepare,
 	.limit = gvisor_limit,
 	.usage = gvisor_usage,

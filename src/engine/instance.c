@@ -139,6 +139,7 @@ static void launch_clear(VialLaunch *launch)
 	g_free((char *)launch->dir);
 	g_free((char *)launch->rootfs);
 	g_free((char *)launch->runtime_dir);
+	g_strfreev((char **)launch->layers);
 	g_free((char *)launch->netns);
 	*launch = (VialLaunch){ 0 };
 }
@@ -484,6 +485,7 @@ void vial_instance_launch(VialEngine *engine, const VialLaunch *launch, VialInst
 	instance->launch.dir = g_strdup(launch->dir);
 	instance->launch.rootfs = g_strdup(launch->rootfs);
 	instance->launch.runtime_dir = g_strdup(launch->runtime_dir);
+	instance->launch.layers = (const char *const *)g_strdupv((char **)launch->layers);
 	instance->launch.netns = g_strdup(launch->netns);
 	vial_worker_run_in(VIAL_LANE_BOOT, prepare_work, prepare_done, instance);
 }

@@ -27,6 +27,8 @@ typedef struct VialBake {
 	GPtrArray *queue; /* VialTemplate, borrowed */
 	guint next;
 	guint failures;
+	gboolean is_of_all;
+	char *last_problem;
 	VialBaked done;
 	gpointer data;
 	/* the one being baked */
@@ -42,6 +44,7 @@ typedef struct VialBake {
 } Bake;
 
 static void bake_next(Bake *bake);
+static void bake_begin(Bake *bake);
 
 static void say(Bake *bake, const char *step)
 {
@@ -60,6 +63,8 @@ static void leave(Bake *bake, const char *problem)
 	g_clear_handle_id(&bake->timer, g_source_remove);
 	if (problem) {
 		bake->failures++;
+		g_free(bake->last_problem);
+		bake->last_problem = g_strdup(problem);
 		say(bake, "not baked");
 		vial_log_error("template", "baking failed", "template", bake->template->name, "error", problem);
 		vial_tree_remove(bake->image);
@@ -93,7 +98,7 @@ static gboolean is_there_already(Bake *bake, int reason)
 static void seal_done(gpointer data)
 {
 	Bake *bake = data;
-	g_autofree char *target = vial_template_checkpoint_dir(bake->app->templates, bake->template);
+	g_autofree char *target = vial_template_checkpoint_dir(bake->app, bake->template);
 	g_autoptr(GError) problem = g_steal_pointer(&bake->problem);
 
 	if (problem)
@@ -124,6 +129,9 @@ static VialBootSpec boot_spec(const Bake *bake)
 		.host_id = bake->id,
 		.rootfs = bake->template->rootfs,
 		.runtime_dir = bake->app->templates->runtime_dir,
+		.layers = (const char *const *)bake->template->layers,
+		.workdir = bake->template->workdir,
+		.env = bake->template->env,
 		.limits = bake->template->limits,
 	};
 }
@@ -158,15 +166,27 @@ static gboolean on_timeout(gpointer data)
 	return G_SOURCE_REMOVE;
 }
 
+static void on_warmed_up(const char *problem, gpointer data)
+{
+	Bake *bake = data;
+
+	if (problem)
+		return leave(bake, problem);
+	say(bake, "kernels are warm, writing the checkpoint");
+	bake->timer = vial_time_add_deadline(FREEZE_TIMEOUT_MS, on_timeout, bake);
+	vial_channel_send_freeze(vial_instance_channel(bake->instance));
+}
+
 static void on_warm(json_t *result, const GError *error, gpointer data)
 {
 	Bake *bake = data;
 
 	if (error)
 		return leave(bake, error->message);
-	say(bake, "kernels are warm, writing the checkpoint");
-	bake->timer = vial_time_add_deadline(FREEZE_TIMEOUT_MS, on_timeout, bake);
-	vial_channel_send_freeze(vial_instance_channel(bake->instance));
+	if (!bake->template->warm)
+		return on_warmed_up(NULL, bake);
+	say(bake, "running its warm code");
+	vial_warmup(vial_instance_channel(bake->instance), bake->template->warm, on_warmed_up, bake);
 }
 
 static void on_ended(VialInstance *instance, const char *reason, gpointer data)
@@ -193,8 +213,8 @@ static void on_booted(VialInstance *instance, const GError *error, gpointer data
 
 static void bake_free(Bake *bake)
 {
-	bake->app->templates->bake = NULL;
 	g_ptr_array_unref(bake->queue);
+	g_free(bake->last_problem);
 	g_free(bake);
 }
 
@@ -204,69 +224,104 @@ static gboolean is_ready(Bake *bake, VialTemplate *template)
 	return template->checkpoint || (bake->next > 0 && vial_template_take_checkpoint(bake->app, bake->app->templates, template));
 }
 
+/* It is over, or it will not begin. Whoever waits behind it has his turn first, so that he is not overtaken by what `done` begins. */
+static void finish(Bake *bake)
+{
+	VialTemplates *templates = bake->app->templates;
+	void (*given_up)(gpointer data) = bake->given_up;
+	gpointer given_up_data = bake->given_up_data;
+	Bake *next = NULL;
+
+	if (templates->bake == bake) {
+		templates->bake = NULL;
+		templates->is_baking_all = FALSE;
+		next = g_queue_pop_head(&templates->waiting_bakes);
+	}
+	if (next)
+		bake_begin(next);
+	if (!given_up || !bake->is_of_all)
+		bake->done(given_up ? MAX(bake->failures, 1) : bake->failures, given_up ? "viald stops" : bake->last_problem, bake->data);
+	bake_free(bake);
+	if (given_up)
+		given_up(given_up_data);
+}
+
 static void bake_next(Bake *bake)
 {
 	GPtrArray *queue = bake->queue;
+	g_autofree char *home = NULL;
 	VialBootSpec spec;
 
-	if (bake->given_up) {
-		void (*given_up)(gpointer data) = bake->given_up;
-		gpointer data = bake->given_up_data;
-
-		bake_free(bake);
-		given_up(data);
-		return;
-	}
 	while (bake->next < queue->len && is_ready(bake, queue->pdata[bake->next]))
 		bake->next++;
-	if (bake->next >= queue->len) {
-		VialBaked done = bake->done;
-		gpointer data = bake->data;
-		guint failures = bake->failures;
-
-		bake_free(bake);
-		done(failures, data);
-		return;
-	}
+	if (bake->given_up || bake->next >= queue->len)
+		return finish(bake);
 	bake->template = queue->pdata[bake->next++];
 	bake->id = vial_id_new();
-	bake->image = g_strdup_printf("%s/baking-%s", bake->app->templates->images_dir, bake->id);
+	home = vial_template_home(bake->app, bake->template);
+	bake->image = g_strdup_printf("%s/baking-%s", home, bake->id);
 	bake->started_ms = vial_time_monotonic_ms();
 	say(bake, "baking, which takes some seconds and happens once");
 	spec = boot_spec(bake);
 	vial_boot(bake->app, &spec, on_booted, bake);
 }
 
-static void bake_all(VialApp *app, GPtrArray *queue, VialBaked done, gpointer data)
+static void bake_begin(Bake *bake)
+{
+	VialTemplates *templates = bake->app->templates;
+
+	templates->bake = bake;
+	templates->is_baking_all = bake->is_of_all;
+	bake_next(bake);
+}
+
+static void bake_all(VialApp *app, GPtrArray *queue, gboolean is_of_all, VialBaked done, gpointer data)
 {
 	Bake *bake = g_new0(Bake, 1);
 
 	bake->app = app;
 	bake->queue = queue;
+	bake->is_of_all = is_of_all;
 	bake->done = done;
 	bake->data = data;
-	app->templates->bake = bake;
-	bake_next(bake);
+	if (app->templates->bake)
+		g_queue_push_tail(&app->templates->waiting_bakes, bake);
+	else
+		bake_begin(bake);
 }
 
 void vial_templates_bake(VialApp *app, VialBaked done, gpointer data)
 {
-	bake_all(app, g_ptr_array_ref(app->templates->all), done, data);
+	GPtrArray *all = app->templates->all, *queue = g_ptr_array_new();
+
+	/* Custom ones are in the list only when they are ready, and may leave it at any time. */
+	for (guint i = 0; i < all->len; i++)
+		if (!((VialTemplate *)all->pdata[i])->folder)
+			g_ptr_array_add(queue, all->pdata[i]);
+	bake_all(app, queue, TRUE, done, data);
 }
 
 void vial_template_bake(VialApp *app, VialTemplate *template, VialBaked done, gpointer data)
 {
-	GPtrArray *queue = g_ptr_array_new();
+	GPtrArray *queue;
 
+	if (app->templates->is_ending)
+		return done(1, "viald stops", data);
+	queue = g_ptr_array_new();
 	g_ptr_array_add(queue, template);
-	bake_all(app, queue, done, data);
+	bake_all(app, queue, FALSE, done, data);
 }
 
 void vial_templates_end_baking(VialTemplates *templates, void (*done)(gpointer data), gpointer data)
 {
-	Bake *bake = templates->bake;
+	Bake *bake = templates->bake, *waiting;
 
+	templates->is_ending = TRUE;
 	vial_templates_unwatch(templates);
+	while ((waiting = g_queue_pop_head(&templates->waiting_bakes))) {
+		waiting->done(1, "viald stops", waiting->data);
+		bake_free(waiting);
+	}
 	if (!bake) {
 		done(data);
 		return;

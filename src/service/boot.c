@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sys/random.h>
 
+#include "service/layer.h"
 #include "service/manifest.h"
 #include "service/slots.h"
 #include "util/fault.h"
@@ -82,6 +83,8 @@ static void boot_free(Boot *boot)
 	g_free((char *)boot->spec.host_id);
 	g_free((char *)boot->spec.rootfs);
 	g_free((char *)boot->spec.runtime_dir);
+	g_strfreev((char **)boot->spec.layers);
+	g_free((char *)boot->spec.workdir);
 	g_free((char *)boot->spec.image);
 	g_free((char *)boot->spec.generation);
 	json_decref(boot->spec.network);
@@ -100,6 +103,8 @@ static Boot *boot_new(VialApp *app, const VialBootSpec *spec, VialBootDone done,
 	boot->spec.host_id = g_strdup(spec->host_id);
 	boot->spec.rootfs = g_strdup(spec->rootfs);
 	boot->spec.runtime_dir = g_strdup(spec->runtime_dir);
+	boot->spec.layers = (const char *const *)g_strdupv((char **)spec->layers);
+	boot->spec.workdir = g_strdup(spec->workdir);
 	boot->spec.image = g_strdup(spec->image);
 	boot->spec.generation = spec->generation ? g_strdup(spec->generation) : vial_generation_new();
 	boot->spec.network = json_incref(spec->network);
@@ -230,6 +235,8 @@ static void send_hello(Boot *boot)
 	/* What a restored guest remembers of connections leads nowhere, but it does not know. */
 	if (spec->image && !boot->is_at_home)
 		json_object_set_new(message, "end_connections", json_true());
+	if (spec->workdir)
+		json_object_set_new(message, "workdir", json_string(spec->workdir));
 	if (vial_time_scale() > 1)
 		json_object_set_new(message, "resume_timeout_ms", json_integer(vial_time_scaled_ms(RESUME_TIMEOUT_MS)));
 	vial_instance_set_events(boot->instance, &events, boot);
@@ -352,15 +359,20 @@ static void launch(Boot *boot)
 		.dir = boot->dir,
 		.rootfs = boot->spec.rootfs,
 		.runtime_dir = boot->spec.runtime_dir,
+		.is_layered = boot->spec.is_layered || (boot->spec.layers && *boot->spec.layers),
 		.limits = boot->spec.limits,
 		.net = vial_slots_guest_net(),
 	};
+	g_auto(GStrv) layers = NULL;
 	g_autoptr(GError) error = NULL;
 
 	if (boot->instance)
 		return start(boot, boot->instance);
 	if (boot->spec.is_forked)
 		return vial_instance_adopt(boot->app->engine, spec.id, spec.dir, on_launched, boot);
+	if (!vial_layers_resolve(boot->app, boot->spec.layers, &layers, &error))
+		return fail(boot, error, "the sandbox has not all of its template");
+	spec.layers = (const char *const *)layers;
 	boot->is_at_home = boot->spec.is_resumed && vial_slots_unpark(boot->app->slots, boot->spec.sandbox_id, boot->spec.host_id, &spec.netns);
 	if (!boot->is_at_home && !vial_slots_acquire(boot->app->slots, boot->spec.host_id, &spec.netns, &error))
 		return fail(boot, error, "the sandbox has no network");

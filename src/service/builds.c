@@ -496,7 +496,7 @@ void vial_build_over(VialBuild *build, const GError *error)
 	close_log(build);
 	forget_secrets(build);
 	vial_build_store(build, NULL, NULL);
-	vial_layers_sweep(app);
+	vial_layers_collect(app);
 	if (build->is_forgotten)
 		forget(build);
 	else

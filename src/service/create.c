@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "service/boot.h"
+#include "service/custom_templates.h"
 #include "service/pool.h"
 #include "service/quota.h"
 #include "service/sandbox_private.h"
@@ -82,6 +83,7 @@ static void boot_fresh(Creation *creation, const char *image)
 	set_boot_mode(sandbox, image ? "restore" : "cold");
 	vial_sandbox_choose_host(sandbox, &spec);
 	spec.image = image;
+	spec.is_layered = sandbox->build != NULL;
 	vial_sandbox_store(sandbox);
 	vial_boot(sandbox->app, &spec, on_booted, creation);
 }
@@ -98,7 +100,7 @@ static void on_claimed(VialInstance *instance, const GError *error, gpointer dat
 	vial_log_warning("pool", "a pooled sandbox did not take its owner", "sandbox_id", sandbox->id, "error", error->message);
 	vial_sandbox_drop_instance(sandbox);
 	vial_sweep(sandbox->app, sandbox->host_id, NULL, NULL);
-	template = vial_templates_find(sandbox->app->templates, sandbox->template_name);
+	template = vial_templates_find_in(sandbox->app->templates, sandbox->project, sandbox->template_name);
 	/* Replaced meanwhile: its checkpoint does not fit this sandbox's image. */
 	boot_fresh(creation, template && strcmp(template->hash, sandbox->template_hash) == 0 ? template->checkpoint : NULL);
 }
@@ -134,7 +136,7 @@ static void creation_begin(VialTransition *transition)
 
 	creation->started_ms = vial_time_monotonic_ms();
 	sandbox->generation = vial_generation_new();
-	if (template)
+	if (template && !sandbox->build)
 		sandbox->instance = vial_pool_claim(sandbox->app->pool, template, &sandbox->limits, &host_id);
 	if (!sandbox->instance)
 		return boot_fresh(creation, creation->image);
@@ -160,10 +162,21 @@ static VialSandbox *make_sandbox(VialApp *app, const VialIdentity *identity, con
 
 	sandbox->project = g_strdup(identity->project);
 	sandbox->key_id = g_strdup(identity->id);
+	sandbox->build = g_strdup(create->build);
 	sandbox->metadata = create->metadata ? json_incref(create->metadata) : json_object();
 	sandbox->env = create->env ? json_incref(create->env) : json_object();
 	sandbox->network = network;
 	return sandbox;
+}
+
+/* What it was asked to have goes before what it has from elsewhere. */
+static void put_env_below(VialSandbox *sandbox, const json_t *below)
+{
+	json_t *env = json_deep_copy(below);
+
+	json_object_update(env, sandbox->env);
+	json_decref(sandbox->env);
+	sandbox->env = env;
 }
 
 static void apply_template(VialSandbox *sandbox, const VialTemplate *template)
@@ -172,7 +185,11 @@ static void apply_template(VialSandbox *sandbox, const VialTemplate *template)
 	sandbox->template_hash = g_strdup(template->hash);
 	sandbox->rootfs = g_strdup(template->rootfs);
 	sandbox->runtime_dir = g_strdup(vial_templates_runtime_dir(sandbox->app->templates));
+	sandbox->layers = g_strdupv(template->layers);
+	sandbox->workdir = g_strdup(template->workdir);
 	sandbox->limits = template->limits;
+	if (template->env)
+		put_env_below(sandbox, template->env);
 }
 
 static char *fact(const VialSnapshot *snapshot, const char *name)
@@ -193,20 +210,29 @@ static VialLimits limits_of(const VialSnapshot *snapshot)
 		             .process_limit = number(snapshot, "process_limit") };
 }
 
-/* A snapshot brings its own image, kernels, sizes and environment; the request may add to the environment. */
-static void apply_snapshot(VialSandbox *sandbox, const VialSnapshot *snapshot)
+static char **layers_of(const VialSnapshot *snapshot)
 {
-	json_t *env = json_deep_copy(json_object_get(snapshot->facts, "env"));
+	json_t *list = json_object_get(snapshot->facts, "layers"), *item;
+	g_autoptr(GStrvBuilder) layers = g_strv_builder_new();
+	size_t index;
 
-	sandbox->template_name = g_strdup(snapshot->template_name);
+	json_array_foreach (list, index, item)
+		g_strv_builder_add(layers, json_string_value(item) ? json_string_value(item) : "");
+	return list ? g_strv_builder_end(layers) : NULL;
+}
+
+/* A snapshot brings its own image, kernels, sizes and environment; the request may add to the environment. */
+static void apply_snapshot(VialSandbox *sandbox, const VialSnapshot *snapshot, const char *template_name)
+{
+	sandbox->template_name = g_strdup(template_name ? template_name : snapshot->template_name);
 	sandbox->template_hash = fact(snapshot, "template_hash");
 	sandbox->rootfs = fact(snapshot, "rootfs");
 	sandbox->runtime_dir = fact(snapshot, "runtime_dir");
+	sandbox->layers = layers_of(snapshot);
+	sandbox->workdir = fact(snapshot, "workdir");
 	sandbox->from_snapshot = g_strdup(snapshot->id);
 	sandbox->limits = limits_of(snapshot);
-	json_object_update(env, sandbox->env);
-	json_decref(sandbox->env);
-	sandbox->env = env;
+	put_env_below(sandbox, json_object_get(snapshot->facts, "env"));
 }
 
 /* A snapshot's machine has the size it had, where the engine cannot change it. */
@@ -238,6 +264,25 @@ static gboolean may_create(VialApp *app, const VialSandboxCreate *create, GError
 	return TRUE;
 }
 
+/* What a name means: a template to restore or boot, or one that is a snapshot. */
+static gboolean find_origin(VialApp *app, const VialIdentity *identity, const char *name, VialTemplate **out_template, VialSnapshot **out_snapshot,
+                            GError **error)
+{
+	const VialCustomTemplate *custom = vial_custom_templates_find(app, identity->project, name);
+
+	*out_template = vial_templates_find_in(app->templates, identity->project, name);
+	if (custom && custom->snapshot_id) {
+		*out_template = NULL;
+		*out_snapshot = vial_snapshots_by_id(app, custom->snapshot_id);
+	}
+	if (*out_template || *out_snapshot)
+		return TRUE;
+	if (custom)
+		return vial_fail(error, VIAL_ERROR_UNAVAILABLE, "no sandbox can be made of the template \"%s\": %s", name,
+		                 custom->problem ? custom->problem : "its snapshot is gone");
+	return vial_fail(error, VIAL_ERROR_INVALID, "there is no template \"%s\"; GET /v1/templates lists them", name);
+}
+
 void vial_sandboxes_create(VialApp *app, const VialIdentity *identity, const VialSandboxCreate *create, VialSandboxDone done, gpointer data)
 {
 	const char *name = create->template_name ? create->template_name : app->config->default_template;
@@ -250,8 +295,8 @@ void vial_sandboxes_create(VialApp *app, const VialIdentity *identity, const Via
 
 	if (create->from_snapshot)
 		snapshot = vial_snapshots_find(app, identity, create->from_snapshot, &error);
-	else if (!(template = vial_templates_find(app->templates, name)))
-		error = g_error_new(VIAL_ERROR, VIAL_ERROR_INVALID, "there is no template \"%s\"; GET /v1/templates lists them", name);
+	else
+		find_origin(app, identity, name, &template, &snapshot, &error);
 	if (!error && may_create(app, create, &error))
 		network = create->network ? vial_slots_read_network(app->config, create->network, &error) : json_pack("{s:s}", "mode", "disabled");
 	if (!network) {
@@ -260,13 +305,15 @@ void vial_sandboxes_create(VialApp *app, const VialIdentity *identity, const Via
 	}
 	sandbox = make_sandbox(app, identity, create, network);
 	if (snapshot)
-		apply_snapshot(sandbox, snapshot);
+		apply_snapshot(sandbox, snapshot, create->from_snapshot ? NULL : name);
 	else
 		apply_template(sandbox, template);
 	if (create->cpu > 0)
 		sandbox->limits.cpu = create->cpu;
 	if (create->memory_mb > 0)
 		sandbox->limits.memory_mb = create->memory_mb;
+	if (create->disk_mb > 0)
+		sandbox->limits.disk_mb = create->disk_mb;
 	if (!apply_lifecycle(sandbox, identity, create, &error) || (snapshot && !may_resize(app, sandbox, snapshot, &error)) ||
 	    !may_have(sandbox, identity, &error)) {
 		sandbox->state = VIAL_STATE_DELETED;
@@ -276,13 +323,15 @@ void vial_sandboxes_create(VialApp *app, const VialIdentity *identity, const Via
 	}
 	creation = g_new0(Creation, 1);
 	creation->template = template;
+	if (template)
+		template->is_wanted = TRUE;
 	creation->done = done;
 	creation->data = data;
 	creation->snapshot = snapshot;
 	if (snapshot) {
 		snapshot->users++;
 		creation->image = vial_snapshot_dir(app, snapshot->id);
-	} else if (vial_engine_fits(app->engine, &template->limits, &sandbox->limits)) {
+	} else if (!sandbox->build && vial_engine_fits(app->engine, &template->limits, &sandbox->limits)) {
 		creation->image = g_strdup(template->checkpoint); /* else it is booted with its own size */
 	}
 	vial_transition_push(&creation->base, &creation_ops, sandbox, VIAL_QUEUE_LAST);

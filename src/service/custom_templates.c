@@ -443,7 +443,7 @@ static void on_stored(const GError *error, gpointer data)
 		vial_templates_put(app, adding->template);
 	}
 	adding->done(NULL, adding->data);
-	vial_layers_sweep(app);
+	vial_layers_collect(app);
 }
 
 void vial_custom_templates_add(VialApp *app, VialCustomTemplate *custom, VialTemplate *template, const char *tag, VialStoreDone done, gpointer data)
@@ -520,7 +520,7 @@ gboolean vial_custom_templates_delete(VialApp *app, const char *project, const c
 	}
 	if (colon) {
 		delete_tag(app, custom, colon + 1, done, data);
-		vial_layers_sweep(app);
+		vial_layers_collect(app);
 		return TRUE;
 	}
 	base = g_strdup(custom->name);
@@ -531,7 +531,7 @@ gboolean vial_custom_templates_delete(VialApp *app, const char *project, const c
 			vial_custom_template_drop(app, other, on_deleted, NULL);
 	}
 	vial_custom_template_drop(app, custom, done, data);
-	vial_layers_sweep(app);
+	vial_layers_collect(app);
 	return TRUE;
 }
 
@@ -542,6 +542,6 @@ guint vial_custom_templates_delete_all(VialApp *app, const char *project)
 	for (guint i = 0; i < list->len; i++)
 		vial_custom_template_drop(app, list->pdata[i], NULL, NULL);
 	if (list->len > 0)
-		vial_layers_sweep(app);
+		vial_layers_collect(app);
 	return list->len;
 }

@@ -79,4 +79,4 @@ void vial_custom_template_from_sandbox(VialSandbox *sandbox, const VialIdentity 
 const VialCustomTemplate *vial_custom_templates_with_snapshot(VialApp *app, const char *snapshot_id);
 
 /* Removes layers and folders that nobody needs, off the main loop. */
-void vial_layers_sweep(VialApp *app);
+void vial_layers_collect(VialApp *app);

@@ -109,42 +109,21 @@ static void need(const char *layer, gpointer data)
 	g_hash_table_add(data, g_strdup(layer));
 }
 
-static void need_all(GHashTable *needed, char **layers)
+/* Those that no sandbox, no snapshot and no template in the list has, but that are needed all the same. */
+static GHashTable *promised_layers(VialApp *app)
 {
-	for (guint i = 0; layers && layers[i]; i++)
-		need(layers[i], needed);
-}
-
-static void need_listed(GHashTable *needed, const json_t *list)
-{
+	GHashTable *promised = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, NULL);
 	const json_t *item;
-	gsize i;
-
-	json_array_foreach ((json_t *)list, i, item)
-		if (json_is_string(item))
-			need(json_string_value(item), needed);
-}
-
-static GHashTable *needed_layers(VialApp *app)
-{
-	GHashTable *needed = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, NULL);
-	GPtrArray *all = vial_templates_all(app->templates);
-	g_autoptr(GPtrArray) snapshots = vial_snapshots_all(app);
 	GHashTableIter iter;
 	gpointer value;
+	gsize i;
 
-	for (guint i = 0; i < all->len; i++)
-		need_all(needed, ((VialTemplate *)all->pdata[i])->layers);
-	for (guint i = 0; i < snapshots->len; i++)
-		need_listed(needed, json_object_get(((VialSnapshot *)snapshots->pdata[i])->facts, "layers"));
 	g_hash_table_iter_init(&iter, app->custom_templates->by_id);
 	while (g_hash_table_iter_next(&iter, NULL, &value))
-		need_listed(needed, json_object_get(((VialCustomTemplate *)value)->record, "layers"));
-	g_hash_table_iter_init(&iter, vial_sandboxes_table(app->sandboxes));
-	while (g_hash_table_iter_next(&iter, NULL, &value))
-		need_all(needed, ((VialSandbox *)value)->layers);
-	vial_builds_each_layer(app, need, needed);
-	return needed;
+		json_array_foreach (json_object_get(((VialCustomTemplate *)value)->record, "layers"), i, item)
+			need(json_string_value(item), promised);
+	vial_builds_each_layer(app, need, promised);
+	return promised;
 }
 
 static gboolean has_damaged(VialApp *app)
@@ -159,9 +138,9 @@ static gboolean has_damaged(VialApp *app)
 	return FALSE;
 }
 
-void vial_layers_sweep(VialApp *app)
+void vial_layers_collect(VialApp *app)
 {
-	g_autoptr(GHashTable) needed = NULL;
+	g_autoptr(GHashTable) promised = NULL;
 	g_autoptr(GDir) dir = NULL;
 	g_autofree char *folder = g_build_filename(app->config->data_dir, "layers", NULL);
 	const char *name;
@@ -180,9 +159,9 @@ void vial_layers_sweep(VialApp *app)
 		}
 		if (!vial_layer_is_name(layer))
 			continue;
-		if (!needed)
-			needed = needed_layers(app);
-		if (!g_hash_table_contains(needed, layer) && g_rename(path, gone) == 0)
+		if (!promised)
+			promised = promised_layers(app);
+		if (!g_hash_table_contains(promised, layer) && !vial_layer_is_used(app, layer) && g_rename(path, gone) == 0)
 			vial_tree_remove_later(gone);
 	}
 }
@@ -217,6 +196,7 @@ static void on_ready(VialTemplate *template, const GError *error, gpointer data)
 		return;
 	}
 	g_clear_pointer(&custom->problem, g_free);
+	vial_custom_template_set_names(template, custom); /* its tags may have changed meanwhile */
 	vial_templates_put(app, template);
 }
 
@@ -231,9 +211,7 @@ static void bring_up(VialApp *app, VialCustomTemplate *custom)
 		return;
 	}
 	vial_custom_template_set_names(template, custom);
-	if (template->checkpoint)
-		return vial_templates_put(app, template);
-	custom->problem = g_strdup("it is being baked again, for this version of Vial");
+	custom->problem = g_strdup("it is being made ready; after an upgrade it is baked again");
 	vial_template_make_ready(app, template, on_ready, app);
 }
 
@@ -246,7 +224,7 @@ void vial_custom_templates_start(VialApp *app)
 	g_hash_table_iter_init(&iter, app->custom_templates->by_id);
 	while (g_hash_table_iter_next(&iter, NULL, &value))
 		bring_up(app, value);
-	vial_layers_sweep(app);
+	vial_layers_collect(app);
 }
 
 void vial_custom_templates_free(VialCustomTemplates *templates)

@@ -13,6 +13,7 @@
 
 #include "service/boot.h"
 #include "service/freeze.h"
+#include "service/layer.h"
 #include "service/pool.h"
 #include "service/sandbox_private.h"
 #include "service/slots.h"
@@ -51,6 +52,7 @@ typedef struct {
 	/* for a host process that forks itself */
 	VialLaunch launch;
 	char *dir;
+	char **layers;
 	int tap_fd;
 	GError *error; /* it could not be made ready */
 } Child;
@@ -100,6 +102,7 @@ static void child_settle(VialTransition *transition, const GError *error)
 	vial_fd_clear(&child->tap_fd);
 	g_clear_error(&child->error);
 	g_free(child->dir);
+	g_strfreev(child->layers);
 	fork_step(fork);
 }
 
@@ -137,6 +140,8 @@ static VialSandbox *make_sandbox(Fork *fork)
 	child->template_hash = g_strdup(parent->template_hash);
 	child->rootfs = g_strdup(parent->rootfs);
 	child->runtime_dir = g_strdup(parent->runtime_dir);
+	child->layers = g_strdupv(parent->layers);
+	child->workdir = g_strdup(parent->workdir);
 	child->limits = parent->limits;
 	child->metadata = json_incref(fork->metadata ? fork->metadata : parent->metadata);
 	child->env = json_incref(parent->env);
@@ -305,6 +310,10 @@ static void prepare_child(VialTransition *transition)
 	};
 	g_ptr_array_add(child->fork->prepared, child);
 	vial_sandbox_store(sandbox);
+	if (!vial_layers_resolve(app, (const char *const *)sandbox->layers, &child->layers, &child->error))
+		return;
+	child->launch.layers = (const char *const *)child->layers;
+	child->launch.is_layered = child->layers != NULL;
 	if (!vial_slots_acquire(app->slots, sandbox->host_id, &child->launch.netns, &child->error))
 		return;
 	if (g_mkdir_with_parents(child->dir, 0700) < 0)

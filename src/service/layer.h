@@ -12,7 +12,7 @@
 
 /* The most that one on top of the other may be; and what a layer without a limit of its own may take. */
 #define VIAL_LAYERS_MAX 16
-#define VIAL_LAYER_MAX_BYTES (INT64_C(64) << 30)
+#define VIAL_LAYER_MAX_BYTES (G_GINT64_CONSTANT(64) << 30)
 
 /* Whether templates can have layers here; with an error, a sentence that says what is missing. */
 gboolean vial_layers_supported(VialApp *app, GError **error);
@@ -22,6 +22,13 @@ char *vial_layers_dir(VialApp *app);
 char *vial_layer_path(VialApp *app, const char *name);
 /* 64 hexadecimal digits: what may become part of a path. */
 gboolean vial_layer_is_name(const char *name);
+
+/* The files of these (may be NULL) as a NULL-terminated list, or NULL for none. FALSE when one is gone, or when there can be none here. */
+gboolean vial_layers_resolve(VialApp *app, const char *const *names, char ***out_paths, GError **error);
+/* Whether a sandbox, a snapshot or a template in the list (template.h) has it. What else may need it, its owner knows. */
+gboolean vial_layer_is_used(VialApp *app, const char *name);
+/* At start: removes what was being taken when viald ended. Blocks. */
+void vial_layers_sweep(VialApp *app);
 
 /* `hash` is the layer's name. Borrowed, all of it. */
 typedef void (*VialLayerDone)(const char *hash, gint64 size_bytes, const GError *error, gpointer data);

@@ -17,6 +17,7 @@
 
 #include <string.h>
 
+#include "service/layer.h"
 #include "service/sandbox_private.h"
 #include "service/slots.h"
 #include "util/fault.h"
@@ -46,6 +47,8 @@ typedef struct {
 	char *template_hash;
 	char *rootfs;
 	char *runtime_dir;
+	char *project; /* the template's */
+	char **layers;
 	VialLimits limits;
 	gboolean is_restored; /* else a blank */
 	VialInstance *instance;
@@ -75,6 +78,8 @@ static void entry_free(Entry *entry)
 	g_free(entry->template_hash);
 	g_free(entry->rootfs);
 	g_free(entry->runtime_dir);
+	g_free(entry->project);
+	g_strfreev(entry->layers);
 	g_free(entry);
 }
 
@@ -161,6 +166,13 @@ static VialInstance *take(Entry *entry, char **out_host_id)
 	return instance;
 }
 
+static gboolean same_layers(char **a, const char *const *b)
+{
+	static const char *const none[] = { NULL };
+
+	return g_strv_equal(a ? (const char *const *)a : none, b ? b : none);
+}
+
 /* Memory and disk are fixed when the guest starts; the number of processors is not. */
 static gboolean same_size(const VialLimits *a, const VialLimits *b)
 {
@@ -187,7 +199,7 @@ void vial_pool_fill_spec(VialApp *app, VialBootSpec *spec, char **out_host_id)
 		Entry *entry = pool->entries->pdata[i];
 
 		if (entry->is_restored || strcmp(entry->rootfs, spec->rootfs) != 0 || strcmp(entry->runtime_dir, spec->runtime_dir) != 0 ||
-		    !same_size(&entry->limits, &spec->limits))
+		    !same_layers(entry->layers, spec->layers) || !same_size(&entry->limits, &spec->limits))
 			continue;
 		spec->blank = take(entry, out_host_id);
 		spec->host_id = *out_host_id;
@@ -282,6 +294,8 @@ static Entry *entry_new(VialPool *pool, const VialTemplate *template, gboolean r
 	entry->template_hash = g_strdup(template->hash);
 	entry->rootfs = g_strdup(template->rootfs);
 	entry->runtime_dir = g_strdup(vial_templates_runtime_dir(pool->app->templates));
+	entry->project = g_strdup(template->project);
+	entry->layers = g_strdupv(template->layers);
 	entry->limits = template->limits;
 	entry->is_restored = restored;
 	return entry;
@@ -293,6 +307,7 @@ static void make_restored(VialPool *pool, const VialTemplate *template)
 	VialBootSpec spec = {
 		.rootfs = entry->rootfs,
 		.runtime_dir = entry->runtime_dir,
+		.layers = (const char *const *)entry->layers,
 		.limits = entry->limits,
 		.image = template->checkpoint,
 	};
@@ -307,6 +322,7 @@ static void make_blank(VialPool *pool, const VialTemplate *template)
 {
 	Entry *entry = entry_new(pool, template, FALSE);
 	g_autofree char *dir = NULL;
+	g_auto(GStrv) layers = NULL;
 	g_autoptr(GError) error = NULL;
 	VialLaunch launch = { .rootfs = entry->rootfs, .runtime_dir = entry->runtime_dir, .limits = entry->limits, .net = vial_slots_guest_net() };
 
@@ -316,8 +332,11 @@ static void make_blank(VialPool *pool, const VialTemplate *template)
 	launch.dir = dir;
 	pool->making = entry;
 	g_mkdir_with_parents(dir, 0700);
-	if (!vial_slots_acquire(pool->app->slots, entry->host_id, &launch.netns, &error))
+	if (!vial_layers_resolve(pool->app, (const char *const *)entry->layers, &layers, &error) ||
+	    !vial_slots_acquire(pool->app->slots, entry->host_id, &launch.netns, &error))
 		return made(entry, NULL, error);
+	launch.layers = (const char *const *)layers;
+	launch.is_layered = layers != NULL;
 	vial_instance_launch(pool->app->engine, &launch, on_blank_launched, entry);
 }
 
@@ -360,7 +379,9 @@ static VialTemplate *find_missing(VialPool *pool, gboolean *out_restored)
 		for (guint i = 0; i < templates->len; i++) {
 			VialTemplate *template = templates->pdata[i];
 
-			if (!template->checkpoint || count(pool, template, restored) >= wanted[restored])
+			/* Of the custom ones only those that somebody has asked for: there may be many. */
+			if (!template->checkpoint || (template->folder && !template->is_wanted) ||
+			    count(pool, template, restored) >= wanted[restored])
 				continue;
 			*out_restored = restored;
 			return template;
@@ -399,7 +420,7 @@ void vial_pool_kick(VialPool *pool)
 
 static gboolean is_stale(VialPool *pool, const Entry *entry)
 {
-	VialTemplate *template = vial_templates_find(pool->app->templates, entry->template_name);
+	VialTemplate *template = vial_templates_find_in(pool->app->templates, entry->project, entry->template_name);
 
 	return !template || strcmp(template->hash, entry->template_hash) != 0 || !same_size(&template->limits, &entry->limits);
 }

@@ -32,8 +32,11 @@ void vial_sandbox_unref(VialSandbox *sandbox)
 	g_free(sandbox->project);
 	g_free(sandbox->key_id);
 	g_free(sandbox->template_name);
+	g_free(sandbox->build);
 	g_free(sandbox->template_hash);
 	g_free(sandbox->rootfs);
+	g_strfreev(sandbox->layers);
+	g_free(sandbox->workdir);
 	g_free(sandbox->reason);
 	g_free(sandbox->runtime_dir);
 	g_free(sandbox->host_id);
@@ -205,6 +208,8 @@ VialBootSpec vial_sandbox_boot_spec(const VialSandbox *sandbox)
 		.host_id = sandbox->host_id,
 		.rootfs = sandbox->rootfs,
 		.runtime_dir = sandbox->runtime_dir,
+		.layers = (const char *const *)sandbox->layers,
+		.workdir = sandbox->workdir,
 		.limits = sandbox->limits,
 		.generation = sandbox->generation,
 		.env = sandbox->env,
@@ -215,7 +220,8 @@ VialBootSpec vial_sandbox_boot_spec(const VialSandbox *sandbox)
 void vial_sandbox_choose_host(VialSandbox *sandbox, VialBootSpec *spec)
 {
 	g_clear_pointer(&sandbox->host_id, g_free);
-	if (spec->is_resumed) /* a blank lives in a slot of its own */
+	/* A blank lives in a slot of its own, and its root is not as a build's must be. */
+	if (spec->is_resumed || sandbox->build)
 		spec->host_id = sandbox->host_id = vial_id_new();
 	else
 		vial_pool_fill_spec(sandbox->app, spec, &sandbox->host_id);

@@ -42,6 +42,7 @@ typedef struct {
 	const char *from_snapshot;
 	double cpu;          /* 0: the template's */
 	gint64 memory_mb;    /* 0: the template's */
+	gint64 disk_mb;      /* 0: the template's; only where it boots cold */
 	gint64 ttl_seconds;  /* -1: the default */
 	gint64 idle_seconds; /* -1: the default */
 	int on_idle;         /* -1: the default */
@@ -49,6 +50,7 @@ typedef struct {
 	json_t *metadata;
 	json_t *env;
 	json_t *network;
+	const char *build; /* the steps of this build run in it: it boots cold, its changes can be packed, and nobody sees it; NULL: an ordinary one */
 } VialSandboxCreate;
 
 VialSandboxes *vial_sandboxes_new(VialApp *app);

@@ -16,6 +16,8 @@ struct VialSandbox {
 	char *template_hash;
 	char *rootfs;
 	char *runtime_dir;
+	char **layers;    /* names, see boot.h; NULL: none */
+	char *workdir;    /* the template's; NULL: the usual one */
 	char *host_id;    /* the engine's name for it, see boot.h; changes when it is hibernated and woken */
 	char *generation; /* the last one its agent confirmed */
 	char *slot_name;  /* from the record, for the adoption of its network */
@@ -36,6 +38,7 @@ struct VialSandbox {
 	VialOnIdle on_idle;
 	gboolean persistent;
 	char *agent; /* whose it is; NULL: made without one */
+	char *build; /* whose steps run in it; NULL: it is an ordinary one, which its project sees */
 	char *from_snapshot;
 	char *parent;
 	char *tree_id;

@@ -151,9 +151,20 @@ VialSnapshot *vial_snapshots_by_id(VialApp *app, const char *id)
 	return g_hash_table_lookup(app->snapshots->by_id, id);
 }
 
-GPtrArray *vial_snapshots_all(VialApp *app)
+gboolean vial_snapshots_any(VialApp *app, gboolean (*is)(const VialSnapshot *snapshot, gconstpointer data), gconstpointer data)
 {
-	return g_hash_table_get_values_as_ptr_array(app->snapshots->by_id);
+	GPtrArray *being_taken = app->snapshots->being_taken;
+	GHashTableIter iter;
+	gpointer value;
+
+	for (guint i = 0; i < being_taken->len; i++)
+		if (is(being_taken->pdata[i], data))
+			return TRUE;
+	g_hash_table_iter_init(&iter, app->snapshots->by_id);
+	while (g_hash_table_iter_next(&iter, NULL, &value))
+		if (is(value, data))
+			return TRUE;
+	return FALSE;
 }
 
 guint vial_snapshots_being_taken(VialApp *app, const char *project)

@@ -22,10 +22,11 @@ void vial_snapshots_free(VialSnapshots *snapshots);
 VialSnapshot *vial_snapshots_find(VialApp *app, const VialIdentity *identity, const char *id_or_name, GError **error);
 GPtrArray *vial_snapshots_list(VialApp *app, const VialIdentity *identity); /* borrowed elements, newest first */
 VialSnapshot *vial_snapshots_by_id(VialApp *app, const char *id); /* whosever; NULL: none */
-GPtrArray *vial_snapshots_all(VialApp *app);                      /* everybody's; borrowed elements, in no order */
 /* All of a project; borrowed elements, in no order. And how many more are just being taken. */
 GPtrArray *vial_snapshots_of(VialApp *app, const char *project);
 guint vial_snapshots_being_taken(VialApp *app, const char *project);
+/* Whether there is one, of any project or just being taken, of which `is` says so. */
+gboolean vial_snapshots_any(VialApp *app, gboolean (*is)(const VialSnapshot *snapshot, gconstpointer data), gconstpointer data);
 json_t *vial_snapshot_json(const VialSnapshot *snapshot);
 char *vial_snapshot_dir(VialApp *app, const char *id);
 

@@ -5,6 +5,7 @@
 #include <glib/gstdio.h>
 #include <string.h>
 
+#include "service/layer.h"
 #include "service/manifest.h"
 #include "service/prune.h"
 #include "service/runtime.h"
@@ -33,6 +34,12 @@ void vial_template_free(VialTemplate *template)
 	g_free(template->checkpoint);
 	g_free(template->created_at);
 	vial_fd_clear(&template->hold);
+	g_free(template->project);
+	g_free(template->folder);
+	g_strfreev(template->layers);
+	json_decref(template->env);
+	g_free(template->workdir);
+	g_free(template->warm);
 	g_free(template);
 }
 
@@ -56,17 +63,36 @@ static void read_limit(json_t *manifest, const char *field, gint64 *out)
 		*out = json_integer_value(value);
 }
 
+/* What a custom one has besides; an image's key stays as it was. */
+static char *custom_key(const VialTemplate *template)
+{
+	g_autofree char *layers = template->layers ? g_strjoinv(",", template->layers) : NULL;
+	g_autofree char *env = template->env ? json_dumps(template->env, JSON_COMPACT | JSON_SORT_KEYS) : NULL;
+
+	if (!template->folder)
+		return g_strdup("");
+	return g_strdup_printf("|%s|%s|%s|%s", layers ? layers : "", env ? env : "", template->workdir ? template->workdir : "",
+	                       template->warm ? template->warm : "");
+}
+
 static char *checkpoint_key(VialApp *app, const VialTemplate *template, const char *runtime_hash)
 {
+	g_autofree char *custom = custom_key(template);
 	/* CPU features decide whether a checkpoint can be restored: programs have seen them. */
 	const char *cpu = vial_manifests_cpu(app->manifests);
 	/* Its size too: a virtual machine is restored with the one it had. */
-	g_autofree char *all = g_strdup_printf("%s|%s|%s|%s|%s|%" G_GINT64_FORMAT "|%" G_GINT64_FORMAT "|%g|%s", template->image_hash, runtime_hash,
+	g_autofree char *all = g_strdup_printf("%s|%s|%s|%s|%s|%" G_GINT64_FORMAT "|%" G_GINT64_FORMAT "|%g|%s%s", template->image_hash, runtime_hash,
 	                                       app->engine->ops->name, app->engine->ops->version(app->engine), cpu, template->limits.disk_mb,
-	                                       template->limits.memory_mb, template->limits.cpu, VIAL_VERSION);
+	                                       template->limits.memory_mb, template->limits.cpu, VIAL_VERSION, custom);
 	g_autofree char *sum = g_compute_checksum_for_string(G_CHECKSUM_SHA256, all, -1);
 
 	return g_strndup(sum, KEY_LENGTH);
+}
+
+void vial_template_set_hash(VialApp *app, VialTemplates *templates, VialTemplate *template)
+{
+	g_free(template->hash);
+	template->hash = checkpoint_key(app, template, templates->runtime_hash);
 }
 
 /* One that does not prove itself would be refused at every restore; without it the template is baked anew. */
@@ -108,7 +134,7 @@ VialTemplate *vial_template_load(VialApp *app, VialTemplates *templates, const c
 	read_limit(manifest, "process_limit", &template->limits.process_limit);
 	if (json_number_value(json_object_get(manifest, "cpu")) > 0)
 		template->limits.cpu = json_number_value(json_object_get(manifest, "cpu"));
-	template->hash = checkpoint_key(app, template, templates->runtime_hash);
+	vial_template_set_hash(app, templates, template);
 	template->hold = -1;
 	vial_template_take_checkpoint(app, templates, template);
 	return template;
@@ -116,7 +142,7 @@ VialTemplate *vial_template_load(VialApp *app, VialTemplates *templates, const c
 
 gboolean vial_template_take_checkpoint(VialApp *app, VialTemplates *templates, VialTemplate *template)
 {
-	g_autofree char *checkpoint = vial_template_checkpoint_dir(templates, template);
+	g_autofree char *checkpoint = vial_template_checkpoint_dir(app, template);
 
 	template->hold = vial_images_hold(checkpoint);
 	if (template->hold >= 0 && may_use(app, checkpoint))
@@ -126,9 +152,19 @@ gboolean vial_template_take_checkpoint(VialApp *app, VialTemplates *templates, V
 	return template->checkpoint != NULL;
 }
 
-char *vial_template_checkpoint_dir(VialTemplates *templates, const VialTemplate *template)
+char *vial_template_home(VialApp *app, const VialTemplate *template)
 {
-	return g_strdup_printf("%s/baked-%s-%s", templates->images_dir, template->name, template->hash);
+	char *folder = vial_template_folder(app, template);
+
+	return folder ? folder : g_strdup(app->config->images_dir);
+}
+
+char *vial_template_checkpoint_dir(VialApp *app, const VialTemplate *template)
+{
+	g_autofree char *home = vial_template_home(app, template);
+
+	return template->folder ? g_strdup_printf("%s/baked-%s", home, template->hash)
+	                        : g_strdup_printf("%s/baked-%s-%s", home, template->name, template->hash);
 }
 
 VialTemplates *vial_templates_load(VialApp *app, GError **error)
@@ -146,6 +182,8 @@ VialTemplates *vial_templates_load(VialApp *app, GError **error)
 		vial_fail(error, VIAL_ERROR_INTERNAL, "there are no guest images in %s; `make up` builds them", templates->images_dir);
 		goto failed;
 	}
+	vial_layers_sweep(app);
+	g_queue_init(&templates->waiting_bakes);
 	if (!vial_manifests_share(app->manifests, templates->images_dir, error) ||
 	    !vial_runtime_install(app->config->program_dir, templates->images_dir, &templates->runtime_dir, &templates->runtime_hash, error))
 		goto failed;
@@ -188,15 +226,24 @@ void vial_templates_free(VialTemplates *templates)
 	g_free(templates);
 }
 
-VialTemplate *vial_templates_find(VialTemplates *templates, const char *name)
+static VialTemplate *find_of(VialTemplates *templates, const char *project, const char *name)
 {
 	for (guint i = 0; i < templates->all->len; i++) {
 		VialTemplate *template = templates->all->pdata[i];
 
-		if (strcmp(template->name, name) == 0 || g_strv_contains((const char *const *)template->aliases, name))
+		if (g_strcmp0(template->project, project) != 0)
+			continue;
+		if (strcmp(template->name, name) == 0 || (template->aliases && g_strv_contains((const char *const *)template->aliases, name)))
 			return template;
 	}
 	return NULL;
+}
+
+VialTemplate *vial_templates_find_in(VialTemplates *templates, const char *project, const char *name)
+{
+	VialTemplate *own = project ? find_of(templates, project, name) : NULL;
+
+	return own ? own : find_of(templates, NULL, name);
 }
 
 GPtrArray *vial_templates_all(VialTemplates *templates)
@@ -222,7 +269,7 @@ static json_t *aliases(gconstpointer instance)
 	const Shown *shown = instance;
 	json_t *list = json_array();
 
-	for (char **alias = shown->template.aliases; *alias; alias++)
+	for (char **alias = shown->template.aliases; alias && *alias; alias++)
 		json_array_append_new(list, json_string(*alias));
 	return list;
 }
@@ -253,7 +300,7 @@ static const VialField shown_fields[] = {
 json_t *vial_template_json(const VialTemplate *template, const char *engine)
 {
 	/* Where it lies on the host is nobody's business; PandaStack's clients want the field. */
-	Shown shown = { .template = *template, .engine = engine, .is_global = TRUE, .rootfs_path = "" };
+	Shown shown = { .template = *template, .engine = engine, .is_global = template->project == NULL, .rootfs_path = "" };
 
 	return vial_fields_write(shown_fields, G_N_ELEMENTS(shown_fields), &shown);
 }

@@ -22,25 +22,25 @@ typedef struct {
 	char *created_at;
 	int hold; /* keeps the checkpoint, see prune.h; -1 for none */
 	/* Custom ones */
-	char *project; /* whose it is; NULL: everybody's */
-	char *folder;  /* below `templates/` of the data directory: its checkpoints are there. NULL: an image, in images_dir */
-	char **layers; /* names (layer.h), bottom to top; NULL: none */
-	json_t *env;   /* of each of its sandboxes, below the request's own; NULL: none */
-	char *workdir; /* where commands and kernels start; NULL: the usual place */
-	char *warm;    /* Python that is run in the default context before the checkpoint is taken; NULL: none */
+	char *project;      /* whose it is; NULL: everybody's */
+	char *folder;       /* below `templates/` of the data directory: its checkpoints are there. NULL: an image, in images_dir */
+	char **layers;      /* names (layer.h), bottom to top; NULL: none */
+	json_t *env;        /* of each of its sandboxes, below the request's own; NULL: none */
+	char *workdir;      /* where commands and kernels start; NULL: the usual place */
+	gboolean is_wanted; /* somebody has asked for it: the pool has some ready */
+	char *warm;         /* Python that is run in the default context before the checkpoint is taken; NULL: none */
 } VialTemplate;
 
 /* Reads the images and copies agent and kernels to where guests find them. Blocks; at start. */
 VialTemplates *vial_templates_load(VialApp *app, GError **error);
 void vial_templates_free(VialTemplates *templates);
 
-VialTemplate *vial_templates_find(VialTemplates *templates, const char *name_or_alias);
 GPtrArray *vial_templates_all(VialTemplates *templates); /* borrowed */
 const char *vial_templates_runtime_dir(const VialTemplates *templates);
 json_t *vial_template_json(const VialTemplate *template, const char *engine);
 
 /* Bakes every template that has no checkpoint yet, one after the other, telling progress on standard output. */
-typedef void (*VialBaked)(guint failures, gpointer data);
+typedef void (*VialBaked)(guint failures, const char *problem, gpointer data); /* `problem` is the last one, or NULL */
 void vial_templates_bake(VialApp *app, VialBaked done, gpointer data);
 /*
  * Custom templates (template_custom.c). Their records are the builder's: what has to be kept of one is an object without absolute paths.

@@ -10,7 +10,10 @@ struct VialTemplates {
 	char *runtime_hash;
 	int runtime_hold; /* see prune.h */
 	GPtrArray *all;
-	struct VialBake *bake; /* under way, or NULL */
+	struct VialBake *bake;  /* under way, or NULL */
+	GQueue waiting_bakes;   /* behind it: one at a time */
+	gboolean is_baking_all; /* of those in the list, which must stay then */
+	gboolean is_ending;     /* no bake is begun any more */
 	/* template_watch.c */
 	GHashTable *stamps;     /* record -> what it looked like when it was read */
 	int watch_fd;           /* inotify; -1: none */
@@ -24,10 +27,17 @@ struct VialTemplates {
 VialTemplate *vial_template_load(VialApp *app, VialTemplates *templates, const char *path);
 /* The baked checkpoint, where there is one that may be used; one that may not is removed. Blocking; any thread. */
 gboolean vial_template_take_checkpoint(VialApp *app, VialTemplates *templates, VialTemplate *template);
-/* Bakes one that is not in the list yet. None may be under way. */
+/* Its key: what a checkpoint of it depends on. */
+void vial_template_set_hash(VialApp *app, VialTemplates *templates, VialTemplate *template);
+/* Bakes one that is not in the list yet, after what is being baked. `done` also when viald stops before, with a problem. */
 void vial_template_bake(VialApp *app, VialTemplate *template, VialBaked done, gpointer data);
 /* Notes what the record looks like; whether that is new. */
 gboolean vial_template_note(VialTemplates *templates, const char *path);
 void vial_templates_unwatch(VialTemplates *templates);
 
-char *vial_template_checkpoint_dir(VialTemplates *templates, const VialTemplate *template);
+/* Where its checkpoints are, and the one that fits. */
+char *vial_template_home(VialApp *app, const VialTemplate *template);
+char *vial_template_checkpoint_dir(VialApp *app, const VialTemplate *template);
+
+/* Runs a template's warm code in the default context; `problem` is NULL or what its owner should read. */
+void vial_warmup(VialChannel *channel, const char *code, void (*done)(const char *problem, gpointer data), gpointer data);

@@ -62,7 +62,7 @@ static void take_place(VialApp *app)
 	vial_pool_refresh(app->pool);
 }
 
-static void on_baked(guint failures, gpointer data)
+static void on_baked(guint failures, const char *problem, gpointer data)
 {
 	VialApp *app = data;
 
@@ -103,7 +103,7 @@ static gboolean look(VialApp *app)
 	g_autoptr(GDir) dir = NULL;
 	const char *name;
 
-	if (templates->is_reading || templates->incoming || templates->bake)
+	if (templates->is_reading || templates->incoming || templates->is_baking_all)
 		return TRUE;
 	dir = g_dir_open(templates->images_dir, 0, NULL);
 	while (dir && (name = g_dir_read_name(dir))) {

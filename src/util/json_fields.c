@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "util/json_fields.h"
 
+#include "util/error.h"
 #include "util/json.h"
 #include "util/time.h"
 
@@ -18,6 +19,15 @@ static json_t *write_time(gint64 time_ms)
 		return NULL;
 	vial_time_fill(text, time_ms);
 	return json_string(text);
+}
+
+static json_t *write_list(char **texts)
+{
+	json_t *list = texts ? json_array() : NULL;
+
+	for (; texts && *texts; texts++)
+		json_array_append_new(list, json_string(*texts));
+	return list;
 }
 
 static json_t *write_field(const VialField *field, gconstpointer instance)
@@ -39,6 +49,8 @@ static json_t *write_field(const VialField *field, gconstpointer instance)
 		return json_boolean(*(gboolean *)at);
 	case VIAL_FIELD_OBJECT:
 		return json_incref(*(json_t **)at);
+	case VIAL_FIELD_LIST:
+		return write_list(*(char ***)at);
 	case VIAL_FIELD_TIME:
 		return write_time(*(gint64 *)at);
 	case VIAL_FIELD_VALUE:
@@ -86,6 +98,27 @@ static gboolean read_object(const VialField *field, const json_t *object, json_t
 	return TRUE;
 }
 
+static gboolean read_list(const VialField *field, const json_t *object, char ***out, GError **error)
+{
+	const json_t *list = json_object_get(object, field->name);
+	g_autoptr(GStrvBuilder) texts = g_strv_builder_new();
+	size_t index;
+	json_t *item;
+
+	if (!list && !(field->flags & VIAL_JSON_REQUIRED))
+		return TRUE;
+	if (!json_is_array(list))
+		return vial_fail(error, VIAL_ERROR_INVALID, "\"%s\" must be a list", field->name);
+	json_array_foreach ((json_t *)list, index, item) {
+		if (!json_is_string(item))
+			return vial_fail(error, VIAL_ERROR_INVALID, "\"%s\" must be a list of texts", field->name);
+		g_strv_builder_add(texts, json_string_value(item));
+	}
+	g_strfreev(*out);
+	*out = g_strv_builder_end(texts);
+	return TRUE;
+}
+
 static gboolean read_enum(const VialField *field, const json_t *object, int *out, GError **error)
 {
 	gint64 number = *out;
@@ -115,6 +148,8 @@ static gboolean read_field(const VialField *field, const json_t *object, gpointe
 		return vial_json_get_bool(object, field->name, field->flags, at, error);
 	case VIAL_FIELD_OBJECT:
 		return read_object(field, object, at, error);
+	case VIAL_FIELD_LIST:
+		return read_list(field, object, at, error);
 	case VIAL_FIELD_TIME:
 	case VIAL_FIELD_VALUE:
 		break;

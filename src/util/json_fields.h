@@ -15,6 +15,7 @@ typedef enum {
 	VIAL_FIELD_DOUBLE, /* double */
 	VIAL_FIELD_BOOL,   /* gboolean */
 	VIAL_FIELD_OBJECT, /* json_t *; NULL is left out */
+	VIAL_FIELD_LIST,   /* char **, NULL-terminated texts; NULL is left out */
 	VIAL_FIELD_TIME,   /* gint64, milliseconds since the epoch, as text; 0 is left out. Only written */
 	VIAL_FIELD_VALUE,  /* no member: only what `get` makes is written */
 } VialFieldType;
