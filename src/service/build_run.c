@@ -216,6 +216,7 @@ static void on_ready(VialTemplate *template, const GError *error, gpointer data)
 {
 	Run *run = data;
 	VialBuild *build = run->build;
+	VialCustomTemplate *custom;
 
 	if (run->is_abandoned)
 		return;
@@ -225,7 +226,8 @@ static void on_ready(VialTemplate *template, const GError *error, gpointer data)
 		return end(run);
 	g_free(build->template_id);
 	build->template_id = g_strdup(build->id);
-	vial_custom_templates_add(build->app, make_custom(run), g_steal_pointer(&run->template), build->tag, on_added, run);
+	custom = make_custom(run);
+	vial_custom_templates_add(build->app, custom, g_steal_pointer(&run->template), build->tag, on_added, run);
 }
 
 static void add_layer(VialTemplate *template, const char *layer)

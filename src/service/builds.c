@@ -23,6 +23,7 @@ struct VialBuilds {
 	GQueue waiting; /* VialBuild, borrowed */
 	guint under_way;
 	guint pump;
+	gboolean is_started; /* nothing is begun before what was under way is told of */
 	gboolean is_stopped;
 };
 
@@ -363,7 +364,7 @@ static gboolean pump(gpointer data);
 
 static void pump_soon(VialBuilds *builds)
 {
-	if (!builds->pump && !builds->is_stopped)
+	if (!builds->pump && builds->is_started && !builds->is_stopped)
 		builds->pump = g_idle_add(pump, builds);
 }
 
@@ -659,7 +660,7 @@ void vial_builds_resume(VialApp *app)
 
 		if (build->state == VIAL_BUILD_BUILDING) {
 			g_ptr_array_add(interrupted, build);
-		} else if (build->state == VIAL_BUILD_PENDING) {
+		} else if (build->state == VIAL_BUILD_PENDING && !build->log) {
 			g_autofree char *path = vial_build_log_path(app, build->id);
 
 			build->log = vial_build_log_open(path, NULL);
@@ -673,6 +674,7 @@ void vial_builds_resume(VialApp *app)
 	}
 	for (guint i = 0; i < interrupted->len; i++)
 		fail_interrupted(interrupted->pdata[i]);
+	builds->is_started = TRUE;
 	pump_soon(builds);
 }
 

@@ -169,12 +169,12 @@ VialTemplate *vial_custom_templates_base(VialApp *app, const char *project, cons
 	VialTemplate *template = vial_templates_find_in(app->templates, project, name);
 	const VialCustomTemplate *custom = vial_custom_templates_find(app, project, name);
 
-	if (template && template->checkpoint)
+	if (template) /* an image that is not baked yet has all its files */
 		return template;
 	if (custom && custom->snapshot_id)
 		vial_fail(error, VIAL_ERROR_INVALID,
 		          "\"%s\" was made out of a sandbox, with its memory, and a build starts from files alone: build on what that sandbox was made of", name);
-	else if (template || custom)
+	else if (custom)
 		vial_fail(error, VIAL_ERROR_CONFLICT, "the template \"%s\" is not ready yet", name);
 	else
 		vial_fail(error, VIAL_ERROR_INVALID, "there is no template \"%.64s\"; GET /v1/templates lists them", name);
