@@ -290,8 +290,8 @@ static void on_baked(guint failures, const char *problem, gpointer data)
 	daemon->app.pool = vial_pool_new(&daemon->app);
 	vial_templates_watch(&daemon->app);
 	vial_images_prune(&daemon->app);
-	vial_custom_templates_start(&daemon->app);
 	vial_builds_resume(&daemon->app);
+	vial_custom_templates_start(&daemon->app);
 	g_print("\nVial is ready at %s  (engine: %s)\n", url, daemon->app.engine_reason);
 	if (daemon->app.engine_warning)
 		g_print("  note: %s (docs/gvisor.md)\n", daemon->app.engine_warning);

@@ -616,6 +616,8 @@ static void fail_interrupted(VialBuild *build)
 	guint total = (guint)json_array_size(build->steps);
 
 	build->log = vial_build_log_open(path, NULL);
+	if (build->log)
+		vial_build_log_step(build->log, build->step, total);
 	if (build->step > 0 && build->step <= total && !build->layer)
 		vial_fail(&error, VIAL_ERROR_UNAVAILABLE, "viald was restarted during step %u of %u; build it again", build->step, total);
 	else
@@ -674,8 +676,12 @@ void vial_builds_resume(VialApp *app)
 	}
 	for (guint i = 0; i < interrupted->len; i++)
 		fail_interrupted(interrupted->pdata[i]);
-	builds->is_started = TRUE;
-	pump_soon(builds);
+}
+
+void vial_builds_begin(VialApp *app)
+{
+	app->builds->is_started = TRUE;
+	pump_soon(app->builds);
 }
 
 void vial_builds_stop(VialApp *app)

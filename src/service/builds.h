@@ -30,8 +30,9 @@ typedef struct {
 
 VialBuilds *vial_builds_load(VialApp *app, GError **error);
 void vial_builds_free(VialBuilds *builds); /* accepts NULL */
-/* Once sandboxes are adopted: what the last viald was building is ended and has failed; what waited goes on waiting. */
+/* Once sandboxes are adopted: what the last viald was building is ended and has failed; what waited goes on waiting, until they may begin. */
 void vial_builds_resume(VialApp *app);
+void vial_builds_begin(VialApp *app);
 /* Before quitting: none is begun any more; those under way are left for the next viald to tell of. */
 void vial_builds_stop(VialApp *app);
 

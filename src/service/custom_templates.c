@@ -386,15 +386,14 @@ typedef struct {
 void vial_custom_template_drop(VialApp *app, VialCustomTemplate *custom, VialStoreDone done, gpointer data)
 {
 	VialTemplate *live = vial_custom_template_live(app, custom);
+	g_autofree char *name = live ? g_strdup(live->name) : NULL, *hash = live ? g_strdup(live->hash) : NULL;
 
+	g_hash_table_steal(app->custom_templates->by_id, custom->id);
 	vial_store_delete_template(app->store, custom->id, done, data);
-	vial_custom_template_doom(app, custom->id, live ? live->hash : NULL, custom->snapshot_id);
-	if (live) {
-		g_autofree char *name = g_strdup(live->name);
-
+	if (live)
 		vial_templates_drop(app, custom->project, name);
-	}
-	g_hash_table_remove(app->custom_templates->by_id, custom->id);
+	vial_custom_template_doom(app, custom->id, hash, custom->snapshot_id);
+	vial_custom_template_free(custom);
 }
 
 /* The others of its name lose the tags that are its own now; who has none left was replaced. */

@@ -36,7 +36,7 @@ typedef struct {
 
 VialCustomTemplates *vial_custom_templates_load(VialApp *app, GError **error);
 void vial_custom_templates_free(VialCustomTemplates *templates); /* accepts NULL */
-/* Once everything else is loaded: what has no usable checkpoint any more (an upgrade, say) is baked again; what nobody needs is removed. */
+/* Once everything else is loaded: what has no usable checkpoint any more (an upgrade, say) is baked again; what nobody needs is removed. Then builds begin. */
 void vial_custom_templates_start(VialApp *app);
 
 /* `name` and `name:tag`, cut in two; *out_tag is NULL without one. INVALID with the field's name when it is none; CONFLICT when an image has it. */

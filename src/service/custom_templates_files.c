@@ -11,7 +11,6 @@
 #include "service/custom_templates_private.h"
 #include "service/layer.h"
 #include "service/sandbox_private.h"
-#include "util/id.h"
 #include "util/log.h"
 #include "util/tree.h"
 
@@ -177,15 +176,24 @@ static void remove_strays(VialApp *app)
 	while (app->custom_templates->knows_all && dir && (name = g_dir_read_name(dir))) {
 		g_autofree char *path = g_build_filename(folder, name, NULL);
 
-		if (vial_id_is_valid(name) && !g_hash_table_contains(app->custom_templates->by_id, name) && !vial_builds_use_folder(app, name))
+		if (!g_hash_table_contains(app->custom_templates->by_id, name) && !vial_builds_use_folder(app, name))
 			vial_tree_remove_later(path);
 	}
+}
+
+/* Builds that waited may want one of them as a base. */
+static void brought_up(VialApp *app)
+{
+	if (--app->custom_templates->coming_up == 0)
+		vial_builds_begin(app);
 }
 
 static void on_ready(VialTemplate *template, const GError *error, gpointer data)
 {
 	VialApp *app = data;
 	VialCustomTemplate *custom = g_hash_table_lookup(app->custom_templates->by_id, template->folder);
+
+	brought_up(app);
 
 	if (!custom || error) {
 		if (custom) {
@@ -212,6 +220,7 @@ static void bring_up(VialApp *app, VialCustomTemplate *custom)
 	}
 	vial_custom_template_set_names(template, custom);
 	custom->problem = g_strdup("it is being made ready; after an upgrade it is baked again");
+	app->custom_templates->coming_up++;
 	vial_template_make_ready(app, template, on_ready, app);
 }
 
@@ -221,10 +230,12 @@ void vial_custom_templates_start(VialApp *app)
 	gpointer value;
 
 	remove_strays(app);
+	app->custom_templates->coming_up = 1; /* ours, until all are counted */
 	g_hash_table_iter_init(&iter, app->custom_templates->by_id);
 	while (g_hash_table_iter_next(&iter, NULL, &value))
 		bring_up(app, value);
 	vial_layers_collect(app);
+	brought_up(app);
 }
 
 void vial_custom_templates_free(VialCustomTemplates *templates)

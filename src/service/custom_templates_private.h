@@ -9,6 +9,7 @@ struct VialCustomTemplates {
 	GHashTable *by_id;
 	GPtrArray *doomed;  /* what is to be removed once nobody uses it */
 	guint retry;        /* a look at those */
+	guint coming_up;    /* those that are not ready yet since the start */
 	gboolean knows_all; /* every record could be read: what none of them names is nobody's */
 };
 
