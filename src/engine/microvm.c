@@ -42,6 +42,12 @@ static const char *microvm_host_program(VialEngine *engine)
 	return ((Microvm *)engine)->program;
 }
 
+/* A layer would be a disk more, with an interrupt of its own, and an overlay in the guest's init: see docs/layers.md. */
+static const char *microvm_refuses_layers(VialEngine *engine)
+{
+	return "custom templates need the gVisor engine: microVMs cannot have layers yet";
+}
+
 static VialCgroupLimits group_limits(const VialLimits *limits)
 {
 	VialMachineSize size = vial_microvm_size(limits);
@@ -174,6 +180,7 @@ static const VialEngineOps microvm_ops = {
 	.isolation = "hardware virtualisation (KVM), own Linux kernel",
 	.version = microvm_version,
 	.host_program = microvm_host_program,
+	.refuses_layers = microvm_refuses_layers,
 	.records_hot = TRUE,
 	.uses_tap = TRUE,
 	.prepare = microvm_prepare,

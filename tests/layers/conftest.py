@@ -13,6 +13,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent.parent / "api"))
 
 from vial import Daemon, build_dir, images_dir, slow  # noqa: E402
+from waiting import wait_until  # noqa: E402
 
 PROGRAM = build_dir() / "tests/layers/viald-layers"
 
@@ -34,6 +35,11 @@ class LayerDaemon(Daemon):
     def __init__(self, folder, *options, env=None):
         self.socket = f"{folder}/layers"
         super().__init__(folder, "--program-dir", build_dir(), *options, env={"VIAL_LAYER_SOCKET": self.socket, **(env or {})})
+
+    def start(self):
+        Path(self.socket).unlink(missing_ok=True)
+        super().start()
+        wait_until(Path(self.socket).exists, 10, lambda: "no second surface")
 
     @property
     def layers(self):
