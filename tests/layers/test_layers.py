@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from conftest import Refused
+from layer_daemon import Refused
 from tools import cgroups
 from waiting import wait_until
 
