@@ -4,7 +4,7 @@
  * network, and the guest's programs live in a zone (zone.h) from which the agent cannot be seen.
  *
  * Start: root file system, private /proc and cgroup, zone, wire, loop. The environment says what the root is made of: VIAL_DISK_MB asks for a disk of
- * that size in memory, VIAL_DISK is where a real one is mounted, VIAL_LAYERS is how many layers lie in VIAL_ROOTFS_LAYERS.
+ * that size in memory, VIAL_LAYERS is how many layers lie in VIAL_ROOTFS_LAYERS, VIAL_LAYER_FDS how many descriptors of an overlay we were given.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -71,8 +71,8 @@ static int start(void)
 {
 	struct vial_rootfs_options root = {
 		.disk_mb = number("VIAL_DISK_MB"),
-		.disk = getenv("VIAL_DISK"),
 		.layer_count = (unsigned)number("VIAL_LAYERS"),
+		.fd_count = (unsigned)number("VIAL_LAYER_FDS"),
 	};
 	const char *step;
 	int result;

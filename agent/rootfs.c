@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * See rootfs.h. With a disk size: a tmpfs of that size, an overlay with the image and its layers below and the tmpfs above, and a pivot into it. So a
- * full disk is a plain ENOSPC for programs, and the disk travels with the snapshot of the sandbox's memory. Where the disk is a real one, mounted
- * before we came, it takes the tmpfs's place.
+ * full disk is a plain ENOSPC for programs, and the disk travels with the snapshot of the sandbox's memory. In a microVM the disk is a real one, and
+ * what has to be laid together is so before we come.
  *
- * The overlay's parts are out of reach of everybody after the pivot; we keep descriptors of them, for layer.c.
+ * The overlay's parts are out of reach of everybody afterwards; we keep descriptors of them, for layer.c.
  */
 #include "rootfs.h"
 
@@ -136,12 +136,12 @@ static int pivot(const char *new_root)
 static int enter_disk(const struct vial_rootfs_options *wanted, const char **out_step)
 {
 	static const char *const carried[] = { "/proc", "/sys", "/opt/vial" };
-	const char *base = wanted->disk ? wanted->disk : find_mount_point();
+	const char *base = find_mount_point();
 	char new_root[128];
 	int result = base ? 0 : -ENOENT;
 
 	*out_step = "make the disk";
-	if (result == 0 && !wanted->disk)
+	if (result == 0)
 		result = mount_disk(base, wanted->disk_mb);
 	if (result == 0)
 		result = make_overlay(base, wanted->layer_count);
@@ -235,16 +235,30 @@ static void make_directories(void)
 	make_owned(user.home, user.uid, user.gid);
 }
 
+static void adopt_layers(unsigned count)
+{
+	for (unsigned i = 0; i < count; i++) {
+		int fd = VIAL_ROOTFS_LAYER_FDS + (int)i;
+
+		fcntl(fd, F_SETFD, FD_CLOEXEC);
+		if (i == 0)
+			layers.upper_fd = fd;
+		else
+			layers.lower_fds[layers.lower_count++] = fd;
+	}
+}
+
 int vial_rootfs_init(const struct vial_rootfs_options *wanted, const char **out_step)
 {
-	bool is_fresh = wanted->disk_mb > 0 || wanted->disk;
+	bool is_fresh = wanted->disk_mb > 0;
 	int result = 0;
 
 	*out_step = "mount /proc";
 	if (access("/proc/self", F_OK) < 0 && mount("proc", "/proc", "proc", 0, NULL) < 0)
 		return -errno;
-	if (wanted->layer_count > VIAL_ROOTFS_MAX_LAYERS)
+	if (wanted->layer_count > VIAL_ROOTFS_MAX_LAYERS || wanted->fd_count > VIAL_ROOTFS_MAX_LAYERS + 2)
 		return -E2BIG;
+	adopt_layers(wanted->fd_count);
 	if (is_fresh)
 		result = enter_disk(wanted, out_step);
 	if (result < 0)

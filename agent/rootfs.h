@@ -9,10 +9,13 @@
 #define VIAL_ROOTFS_LAYERS "/dev/vial-layers"
 #define VIAL_ROOTFS_MAX_LAYERS 16u
 
+/* Where the root was laid together before we came (vmm/guest/init.c): its upper directory, and after it the lower ones, as below. */
+#define VIAL_ROOTFS_LAYER_FDS 20
+
 struct vial_rootfs_options {
-	unsigned long disk_mb; /* a tmpfs of that size is the disk; 0: there is another, or the root is writable already */
-	const char *disk;      /* where the disk is mounted; NULL: none is */
-	unsigned layer_count;
+	unsigned long disk_mb; /* a tmpfs of that size is the disk; 0: the root is writable already */
+	unsigned layer_count;  /* in VIAL_ROOTFS_LAYERS */
+	unsigned fd_count;     /* from VIAL_ROOTFS_LAYER_FDS on; 0: there are none */
 };
 
 /* 0 or -errno, with what failed in *out_step. */

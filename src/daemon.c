@@ -24,6 +24,7 @@
 #include "operations/strangers.h"
 #include "service/agents.h"
 #include "service/app.h"
+#include "service/builds.h"
 #include "service/manifest.h"
 #include "service/meter.h"
 #include "service/pool.h"
@@ -211,6 +212,12 @@ static gboolean open_parts(Daemon *daemon, GError **error)
 	app->snapshots = vial_snapshots_load(app, error);
 	if (!app->snapshots)
 		return FALSE;
+	app->custom_templates = vial_custom_templates_load(app, error);
+	if (!app->custom_templates)
+		return FALSE;
+	app->builds = vial_builds_load(app, error);
+	if (!app->builds)
+		return FALSE;
 	app->sandboxes = vial_sandboxes_new(app);
 	return TRUE;
 }
@@ -238,6 +245,8 @@ static void close_parts(Daemon *daemon)
 		vial_meter_free(app->meter);
 	vial_sandboxes_free(app->sandboxes);
 	vial_agents_free(app->agents);
+	vial_builds_free(app->builds);
+	vial_custom_templates_free(app->custom_templates);
 	vial_snapshots_free(app->snapshots);
 	vial_templates_free(app->templates);
 	vial_manifests_free(app->manifests);
@@ -285,6 +294,8 @@ static void on_baked(guint failures, const char *problem, gpointer data)
 	daemon->app.pool = vial_pool_new(&daemon->app);
 	vial_templates_watch(&daemon->app);
 	vial_images_prune(&daemon->app);
+	vial_builds_resume(&daemon->app);
+	vial_custom_templates_start(&daemon->app);
 	g_print("\nVial is ready at %s  (engine: %s)\n", url, daemon->app.engine_reason);
 	if (daemon->app.engine_warning)
 		g_print("  note: %s (docs/gvisor.md)\n", daemon->app.engine_warning);

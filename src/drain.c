@@ -2,6 +2,7 @@
 #include "drain.h"
 
 #include "http/server.h"
+#include "service/builds.h"
 #include "service/pool.h"
 #include "service/sandbox.h"
 #include "service/template.h"
@@ -132,6 +133,7 @@ void vial_drain(VialApp *app, VialServer *server, gboolean ends_sandboxes, VialD
 	drain->done = done;
 	drain->data = data;
 	app->is_draining = TRUE;
+	vial_builds_stop(app);
 	drain->requests_deadline_ms = vial_time_monotonic_ms() + REQUESTS_TIMEOUT_MS;
 	if (server)
 		vial_server_quiesce(server);

@@ -70,23 +70,23 @@ static uint64_t place(struct placer *placer, const char signature[4], uint8_t re
 	return address;
 }
 
-/* Extended interrupt descriptor: consumer, edge, active high, exclusive. */
-static size_t put_interrupt(uint8_t *out, uint32_t gsi)
+/* Extended interrupt descriptor: consumer, edge, active high, exclusive or shared. */
+static size_t put_interrupt(uint8_t *out, uint32_t gsi, bool is_shared)
 {
-	static const uint8_t start[] = { 0x89, 0x06, 0x00, 0x03, 0x01 };
+	const uint8_t start[] = { 0x89, 0x06, 0x00, is_shared ? 0x0b : 0x03, 0x01 };
 
 	memcpy(out, start, sizeof(start));
 	memcpy(out + sizeof(start), &gsi, sizeof(gsi));
 	return sizeof(start) + sizeof(gsi);
 }
 
-static void add_virtio(struct vial_aml *aml, unsigned index)
+static void add_virtio(struct vial_aml *aml, unsigned index, bool is_shared)
 {
 	static const uint8_t memory_start[] = { 0x86, 0x09, 0x00, 0x01 };
 	uint32_t range[2] = { (uint32_t)(VIAL_MMIO_START + index * VIAL_VIRTIO_MMIO_BYTES), VIAL_VIRTIO_MMIO_BYTES };
 	uint8_t resources[32];
 	size_t length = sizeof(memory_start) + sizeof(range);
-	char name[4] = { 'V', 'I', '0', (char)('0' + index) };
+	char name[4] = { 'V', 'I', (char)('0' + index / 10), (char)('0' + index % 10) };
 	size_t device = vial_aml_open_device(aml, name);
 
 	vial_aml_name_string(aml, "_HID", "LNRO0005");
@@ -94,7 +94,7 @@ static void add_virtio(struct vial_aml *aml, unsigned index)
 	vial_aml_name_integer(aml, "_CCA", 1);
 	memcpy(resources, memory_start, sizeof(memory_start));
 	memcpy(resources + sizeof(memory_start), range, sizeof(range));
-	length += put_interrupt(resources + length, VIAL_VIRTIO_FIRST_GSI + index);
+	length += put_interrupt(resources + length, VIAL_VIRTIO_GSI(index), is_shared);
 	vial_aml_resources(aml, resources, length);
 	vial_aml_close(aml, device);
 }
@@ -116,7 +116,7 @@ static void add_generation(struct vial_aml *aml)
 	device = vial_aml_open_device(aml, "GED_");
 	vial_aml_name_string(aml, "_HID", "ACPI0013");
 	vial_aml_name_integer(aml, "_UID", 0);
-	vial_aml_resources(aml, resources, put_interrupt(resources, VIAL_GENERATION_GSI));
+	vial_aml_resources(aml, resources, put_interrupt(resources, VIAL_GENERATION_GSI, false));
 	method = vial_aml_open_method(aml, "_EVT", 1);
 	vial_aml_bytes(aml, "\x86\\\x2e_SB_VGEN\x0a\x80", 13); /* Notify (\_SB.VGEN, 0x80) */
 	vial_aml_close(aml, method);
@@ -144,7 +144,7 @@ static uint64_t place_dsdt(struct placer *placer, const struct vial_acpi_config 
 	vial_aml_name_integers(&aml, "_S5_", sleep_type, 2);
 	scope = vial_aml_open_scope(&aml, "_SB_");
 	for (unsigned i = 0; i < config->devices; i++)
-		add_virtio(&aml, i);
+		add_virtio(&aml, i, config->devices > VIAL_VIRTIO_GSIS);
 	add_generation(&aml);
 	if (config->has_serial)
 		add_serial(&aml);

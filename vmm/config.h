@@ -8,7 +8,8 @@
 
 #include "layout.h"
 
-#define VIAL_MAX_DISKS 3u
+/* The root, the agent, one to write to, and 16 layers of a custom template. */
+#define VIAL_MAX_DISKS 19u
 #define VIAL_MAX_COMMAND_LINE 2047u
 
 struct vial_config {

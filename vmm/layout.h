@@ -26,7 +26,13 @@
 /* Inputs of the IOAPIC. From 16 on they are free of the PC's history. */
 #define VIAL_SERIAL_GSI 4u
 #define VIAL_VIRTIO_FIRST_GSI 16u
-#define VIAL_MAX_DEVICES 7u
+#define VIAL_VIRTIO_GSIS 7u
+/*
+ * Devices beyond the seventh share an input with an earlier one. Linux calls every driver of a shared interrupt, each asks its own device, and an
+ * edge that comes meanwhile is kept: only custom templates with layers have so many.
+ */
+#define VIAL_VIRTIO_GSI(index) (VIAL_VIRTIO_FIRST_GSI + (index) % VIAL_VIRTIO_GSIS)
+#define VIAL_MAX_DEVICES 23u
 #define VIAL_GENERATION_GSI 23u
 #define VIAL_MAX_VCPUS 8u
 

@@ -79,7 +79,7 @@ static int wire_device(struct vial_machine *machine, unsigned index)
 	if (result == 0)
 		result = open_event(&device->notify_fd);
 	if (result == 0)
-		result = vial_kvm_irqfd(&machine->kvm, device->interrupt_fd, VIAL_VIRTIO_FIRST_GSI + index);
+		result = vial_kvm_irqfd(&machine->kvm, device->interrupt_fd, VIAL_VIRTIO_GSI(index));
 	if (result >= 0)
 		result = vial_kvm_ioeventfd(&machine->kvm, device->notify_fd, address + VIAL_VIRTIO_NOTIFY_OFFSET);
 	return result;

@@ -27,6 +27,7 @@ typedef struct {
 	VialEngine base;
 	char *program;
 	char *disk_builder;
+	char *images_dir;
 	char *kernel;
 	int kernel_fd; /* as long as it is open nobody clears the kernel away, even if it is no longer the newest */
 	char *version;
@@ -60,8 +61,13 @@ static gboolean microvm_prepare(VialEngine *engine, const VialLaunch *launch, GE
 	VialCgroupLimits limits = group_limits(&launch->limits);
 	g_autofree char *root = vial_microvm_disk(microvm->disk_builder, launch->rootfs, error);
 	g_autofree char *runtime = root ? vial_microvm_disk(microvm->disk_builder, launch->runtime_dir, error) : NULL;
+	g_autofree char *upper = NULL;
 
-	return runtime && vial_host_write_json(launch->dir, VIAL_VMM_CONFIG, vial_microvm_config(launch, microvm->kernel, root, runtime), error) &&
+	if (!runtime)
+		return FALSE;
+	if (launch->is_layered && !(upper = vial_microvm_empty_disk(microvm->disk_builder, microvm->images_dir, launch->limits.disk_mb, error)))
+		return FALSE;
+	return vial_host_write_json(launch->dir, VIAL_VMM_CONFIG, vial_microvm_config(launch, microvm->kernel, root, runtime, upper), error) &&
 	       vial_cgroup_create(microvm->cgroups, launch->id, &limits, error);
 }
 
@@ -177,6 +183,7 @@ static void microvm_free(VialEngine *engine)
 	vial_fd_clear(&microvm->kernel_fd);
 	g_free(microvm->program);
 	g_free(microvm->disk_builder);
+	g_free(microvm->images_dir);
 	g_free(microvm->kernel);
 	g_free(microvm->version);
 	g_free(microvm);
@@ -220,6 +227,7 @@ VialEngine *vial_microvm_new(const char *program_dir, const char *images_dir, js
 
 	microvm->base.ops = &microvm_ops;
 	microvm->program = g_build_filename(program_dir, "vial-vmm", NULL);
+	microvm->images_dir = g_strdup(images_dir);
 	microvm->kernel = vial_microvm_kernel(images_dir, error);
 	microvm->kernel_fd = microvm->kernel ? open(microvm->kernel, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
 	if (microvm->kernel && (microvm->disk_builder = vial_microvm_disk_builder(program_dir, error)) &&

@@ -44,9 +44,10 @@ char *vial_microvm_disk_builder(const char *program_dir, GError **error)
 	return NULL;
 }
 
-static gboolean build(const char *builder, const char *folder, const char *image, GError **error)
+/* `source` is a folder, or --empty=SIZE_MB. */
+static gboolean build(const char *builder, const char *source, const char *image, GError **error)
 {
-	char *arguments[] = { (char *)builder, (char *)folder, (char *)image, NULL };
+	char *arguments[] = { (char *)builder, (char *)source, (char *)image, NULL };
 	char *environment[] = { "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL=C", NULL };
 	g_autofree char *words = NULL;
 	g_autoptr(GError) problem = NULL;
@@ -57,18 +58,30 @@ static gboolean build(const char *builder, const char *folder, const char *image
 		return vial_fail(error, VIAL_ERROR_INTERNAL, "cannot run %s: %s", builder, problem->message);
 	if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
 		return TRUE;
-	return vial_fail(error, VIAL_ERROR_INTERNAL, "the disk image of %s could not be made: %s", folder,
+	return vial_fail(error, VIAL_ERROR_INTERNAL, "the disk image %s could not be made: %s", image,
 	                 words && *words ? g_strstrip(words) : "no reason was given");
+}
+
+static char *find_or_build(const char *builder, const char *source, char *image, GError **error)
+{
+	static GMutex lock; /* two sandboxes of a new template want the same image */
+	g_autofree char *path = image;
+	gboolean is_ok;
+
+	g_mutex_lock(&lock);
+	is_ok = access(path, R_OK) == 0 || build(builder, source, path, error);
+	g_mutex_unlock(&lock);
+	return is_ok ? g_steal_pointer(&path) : NULL;
 }
 
 char *vial_microvm_disk(const char *builder, const char *folder, GError **error)
 {
-	static GMutex lock; /* two sandboxes of a new template want the same image */
-	g_autofree char *image = g_strconcat(folder, ".ext4", NULL);
-	gboolean is_ok;
+	return find_or_build(builder, folder, g_strconcat(folder, ".ext4", NULL), error);
+}
 
-	g_mutex_lock(&lock);
-	is_ok = access(image, R_OK) == 0 || build(builder, folder, image, error);
-	g_mutex_unlock(&lock);
-	return is_ok ? g_steal_pointer(&image) : NULL;
+char *vial_microvm_empty_disk(const char *builder, const char *folder, gint64 size_mb, GError **error)
+{
+	g_autofree char *source = g_strdup_printf("--empty=%" G_GINT64_FORMAT, size_mb);
+
+	return find_or_build(builder, source, g_strdup_printf("%s/empty-%" G_GINT64_FORMAT ".ext4", folder, size_mb), error);
 }

@@ -34,12 +34,17 @@ VialMachineSize vial_microvm_size(const VialLimits *limits)
 	};
 }
 
-static char *command_line(const VialGuestNet *net)
+static char *command_line(const VialLaunch *launch, gboolean is_layered)
 {
-	if (!net)
-		return g_strdup(COMMAND_LINE);
-	return g_strdup_printf(COMMAND_LINE " VIAL_IP=%s VIAL_GATEWAY=%s VIAL_IP6=%s VIAL_GATEWAY6=%s", net->v4, net->gateway_v4, net->v6,
-	                       net->gateway_v6);
+	const VialGuestNet *net = launch->netns ? launch->net : NULL;
+	GString *line = g_string_new(COMMAND_LINE);
+
+	if (net)
+		g_string_append_printf(line, " VIAL_IP=%s VIAL_GATEWAY=%s VIAL_IP6=%s VIAL_GATEWAY6=%s", net->v4, net->gateway_v4, net->v6,
+		                       net->gateway_v6);
+	if (is_layered)
+		g_string_append_printf(line, " VIAL_LAYERS=%u", launch->layers ? g_strv_length((char **)launch->layers) : 0);
+	return g_string_free(line, FALSE);
 }
 
 /*
@@ -54,16 +59,37 @@ static gint64 disk_size_mb(const char *image, gint64 disk_mb)
 	return MAX(image_mb, image_mb * 3 / 4 + disk_mb);
 }
 
-json_t *vial_microvm_config(const VialLaunch *launch, const char *kernel, const char *root_disk, const char *runtime_disk)
+/* The disks in the order in which the guest's init (vmm/guest/init.c) expects them: root, agent, what is written to, layers. */
+static json_t *disks(const VialLaunch *launch, const char *root_disk, const char *runtime_disk, const char *upper_disk)
+{
+	json_t *list = json_pack("[{s:s, s:s}, {s:s, s:s}]", "image", root_disk, "serial", "root", "image", runtime_disk, "serial", "vial");
+	json_t *written = json_array_get(list, 0);
+	gint64 size_mb = disk_size_mb(root_disk, launch->limits.disk_mb);
+
+	if (upper_disk) {
+		written = json_pack("{s:s, s:s}", "image", upper_disk, "serial", "upper");
+		size_mb = launch->limits.disk_mb;
+		json_array_append_new(list, written);
+	}
+	json_object_set_new(written, "writable", json_true());
+	json_object_set_new(written, "size_mb", json_integer(size_mb));
+	for (guint i = 0; launch->layers && launch->layers[i]; i++) {
+		g_autofree char *serial = g_strdup_printf("layer%u", i);
+
+		json_array_append_new(list, json_pack("{s:s, s:s}", "image", launch->layers[i], "serial", serial));
+	}
+	return list;
+}
+
+json_t *vial_microvm_config(const VialLaunch *launch, const char *kernel, const char *root_disk, const char *runtime_disk, const char *upper_disk)
 {
 	VialMachineSize size = vial_microvm_size(&launch->limits);
-	g_autofree char *line = command_line(launch->netns ? launch->net : NULL);
+	g_autofree char *line = command_line(launch, upper_disk != NULL);
 	g_autofree char *image = g_build_filename(kernel, "vmlinux", NULL), *initrd = g_build_filename(kernel, "initrd", NULL);
 	json_int_t uid = FIRST_UID + (g_str_hash(launch->id) & UID_MASK);
-	json_t *config = json_pack("{s:s, s:s, s:s, s:i, s:i, s:[{s:s, s:b, s:I, s:s}, {s:s, s:s}], s:s, s:I, s:I}", "kernel", image, "initrd",
-	                           initrd, "command_line", line, "vcpus", (int)size.vcpus, "memory_mb", (int)size.memory_mb, "disks", "image",
-	                           root_disk, "writable", 1, "size_mb", (json_int_t)disk_size_mb(root_disk, launch->limits.disk_mb), "serial", "root",
-	                           "image", runtime_disk, "serial", "vial", "overlay_dir", launch->dir, "uid", uid, "gid", uid);
+	json_t *config = json_pack("{s:s, s:s, s:s, s:i, s:i, s:o, s:s, s:I, s:I}", "kernel", image, "initrd", initrd, "command_line", line, "vcpus",
+	                           (int)size.vcpus, "memory_mb", (int)size.memory_mb, "disks", disks(launch, root_disk, runtime_disk, upper_disk),
+	                           "overlay_dir", launch->dir, "uid", uid, "gid", uid);
 
 	if (launch->netns && launch->net)
 		json_object_set_new(config, "net", json_pack("{s:s}", "mac", launch->net->mac));

@@ -60,9 +60,14 @@
 #define VIAL_CPU_MAX 64.0
 #define VIAL_MEMORY_MIN_MB 128
 #define VIAL_MEMORY_MAX_MB (64 * 1024)
+#define VIAL_DISK_MIN_MB 64
+#define VIAL_DISK_MAX_MB (64 * 1024)
 #define VIAL_LIFETIME_MAX_SECONDS 2147483647 /* ttl_seconds, idle_seconds; 0 is no end */
 #define VIAL_PREVIEW_DEFAULT_TTL_SECONDS 3600
 #define VIAL_PREVIEW_MAX_TTL_SECONDS (7 * 24 * 3600)
+
+/* Builds of custom templates (a Dockerfile's limits are dockerfile.h's) */
+#define VIAL_WARM_MAX_BYTES (64 * 1024)
 
 /* Pages and lists */
 #define VIAL_PAGE_MAX 1000

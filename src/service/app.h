@@ -14,6 +14,8 @@ typedef struct VialSandboxes VialSandboxes;
 typedef struct VialSnapshots VialSnapshots;
 typedef struct VialManifests VialManifests;
 typedef struct VialPool VialPool;
+typedef struct VialCustomTemplates VialCustomTemplates;
+typedef struct VialBuilds VialBuilds;
 typedef struct VialSlots VialSlots;
 typedef struct VialProjects VialProjects;
 typedef struct VialAgents VialAgents;
@@ -30,6 +32,8 @@ typedef struct VialApp {
 	VialKeys *keys;
 	VialEngine *engine;
 	VialTemplates *templates;
+	VialCustomTemplates *custom_templates;
+	VialBuilds *builds;
 	VialSandboxes *sandboxes;
 	VialSnapshots *snapshots;
 	VialManifests *manifests;

@@ -12,12 +12,20 @@ static const VialQuotas *project_quotas(VialApp *app, const VialIdentity *princi
 	return project ? project->quotas : NULL;
 }
 
+/* A template's name in a list means all its tags, and the name alone is the latest. */
+static gboolean has_untagged(const VialIdentity *principal, const char *name)
+{
+	g_autofree char *bare = g_strndup(name, strcspn(name, ":")), *latest = g_strdup_printf("%s:latest", name);
+
+	return vial_allow_has_template(principal->allow, bare) || (!strchr(name, ':') && vial_allow_has_template(principal->allow, latest));
+}
+
 /* A list may have a template's name or one of its others. */
 gboolean vial_ceiling_template(VialApp *app, const VialIdentity *principal, const char *name, GError **error)
 {
-	const VialTemplate *template = vial_templates_find(app->templates, name);
+	const VialTemplate *template = vial_templates_find_in(app->templates, principal->project, name);
 
-	if (vial_allow_has_template(principal->allow, name))
+	if (vial_allow_has_template(principal->allow, name) || has_untagged(principal, name))
 		return TRUE;
 	for (gsize i = 0; template && template->aliases && template->aliases[i]; i++)
 		if (vial_allow_has_template(principal->allow, template->aliases[i]))

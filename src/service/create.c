@@ -4,6 +4,7 @@
 
 #include "service/boot.h"
 #include "service/capacity.h"
+#include "service/custom_templates.h"
 #include "service/edition.h"
 #include "service/pool.h"
 #include "service/quota.h"
@@ -82,6 +83,7 @@ static void boot_fresh(Creation *creation, const char *image)
 	set_boot_mode(sandbox, image ? "restore" : "cold");
 	vial_sandbox_choose_host(sandbox, &spec);
 	spec.image = image;
+	spec.is_layered = sandbox->build != NULL;
 	vial_sandbox_store(sandbox);
 	vial_boot(sandbox->app, &spec, on_booted, creation);
 }
@@ -150,7 +152,7 @@ static void creation_begin(VialTransition *transition)
 
 	creation->started_ms = vial_time_monotonic_ms();
 	sandbox->generation = vial_generation_new();
-	if (creation->snapshot)
+	if (creation->snapshot || sandbox->build) /* a build's guest is booted: only then its changes can be packed */
 		boot_fresh(creation, image);
 	else
 		vial_edition_prepare(sandbox->app, sandbox->template_hash, on_edition, creation);
@@ -171,6 +173,7 @@ static VialSandbox *make_sandbox(VialApp *app, const VialIdentity *identity, con
 
 	sandbox->project = g_strdup(identity->project);
 	sandbox->key_id = g_strdup(identity->id);
+	sandbox->build = g_strdup(create->build);
 	sandbox->metadata = create->metadata ? json_incref(create->metadata) : json_object();
 	sandbox->env = create->env ? json_incref(create->env) : json_object();
 	sandbox->network = network;
@@ -213,9 +216,9 @@ static char *fact(const VialSnapshot *snapshot, const char *name)
 }
 
 /* A snapshot brings its own image, kernels, sizes and environment; the request may add to the environment. */
-static void apply_snapshot(VialSandbox *sandbox, const VialSnapshot *snapshot)
+static void apply_snapshot(VialSandbox *sandbox, const VialSnapshot *snapshot, const char *template_name)
 {
-	sandbox->template_name = g_strdup(snapshot->template_name);
+	sandbox->template_name = g_strdup(template_name ? template_name : snapshot->template_name);
 	sandbox->template_hash = fact(snapshot, "template_hash");
 	sandbox->rootfs = fact(snapshot, "rootfs");
 	sandbox->runtime_dir = fact(snapshot, "runtime_dir");
@@ -256,6 +259,25 @@ static gboolean may_create(VialApp *app, const VialSandboxCreate *create, GError
 	return TRUE;
 }
 
+/* What a name means: a template to restore or boot, or one that is a snapshot. */
+static gboolean find_origin(VialApp *app, const VialIdentity *identity, const char *name, VialTemplate **out_template, VialSnapshot **out_snapshot,
+                            GError **error)
+{
+	const VialCustomTemplate *custom = vial_custom_templates_find(app, identity->project, name);
+
+	*out_template = vial_templates_find_in(app->templates, identity->project, name);
+	if (custom && custom->snapshot_id) {
+		*out_template = NULL;
+		*out_snapshot = vial_snapshots_by_id(app, custom->snapshot_id);
+	}
+	if (*out_template || *out_snapshot)
+		return TRUE;
+	if (custom)
+		return vial_fail(error, VIAL_ERROR_UNAVAILABLE, "no sandbox can be made of the template \"%s\": %s", name,
+		                 custom->problem ? custom->problem : "its snapshot is gone");
+	return vial_fail(error, VIAL_ERROR_INVALID, "there is no template \"%s\"; GET /v1/templates lists them", name);
+}
+
 void vial_sandboxes_create(VialApp *app, const VialIdentity *identity, const VialSandboxCreate *create, VialSandboxDone done, gpointer data)
 {
 	const char *name = create->template_name ? create->template_name : app->config->default_template;
@@ -268,8 +290,8 @@ void vial_sandboxes_create(VialApp *app, const VialIdentity *identity, const Via
 
 	if (create->from_snapshot)
 		snapshot = vial_snapshots_find(app, identity, create->from_snapshot, &error);
-	else if (!(template = vial_templates_find_in(app->templates, identity->project, name)))
-		error = g_error_new(VIAL_ERROR, VIAL_ERROR_INVALID, "there is no template \"%s\"; GET /v1/templates lists them", name);
+	else
+		find_origin(app, identity, name, &template, &snapshot, &error);
 	if (!error && may_create(app, create, &error))
 		network = create->network ? vial_slots_read_network(app->config, create->network, &error) : json_pack("{s:s}", "mode", "disabled");
 	if (!network) {
@@ -278,15 +300,17 @@ void vial_sandboxes_create(VialApp *app, const VialIdentity *identity, const Via
 	}
 	sandbox = make_sandbox(app, identity, create, network);
 	if (snapshot)
-		apply_snapshot(sandbox, snapshot);
+		apply_snapshot(sandbox, snapshot, create->from_snapshot ? NULL : name);
 	else
 		apply_template(sandbox, template);
 	if (create->cpu > 0)
 		sandbox->limits.cpu = create->cpu;
 	if (create->memory_mb > 0)
 		sandbox->limits.memory_mb = create->memory_mb;
+	if (create->disk_mb > 0)
+		sandbox->limits.disk_mb = create->disk_mb;
 	if (template)
-		sandbox->template_hash = g_strdup(vial_edition_for(app, template, &sandbox->limits)->hash);
+		sandbox->template_hash = g_strdup((sandbox->build ? template : vial_edition_for(app, template, &sandbox->limits))->hash);
 	if (!apply_lifecycle(sandbox, identity, create, &error) || (snapshot && !may_resize(app, sandbox, snapshot, &error)) ||
 	    !may_have(sandbox, identity, &error)) {
 		sandbox->state = VIAL_STATE_DELETED;

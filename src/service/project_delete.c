@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "service/agents.h"
+#include "service/builds.h"
 #include "service/project_private.h"
 #include "service/quota.h"
 #include "service/sandbox.h"
@@ -93,7 +94,8 @@ static gboolean next_round(gpointer data)
 
 	ending->rounds++;
 	ending->pending = 1;
-	found = delete_sandboxes(ending) + delete_snapshots(ending) + vial_quota_promised(ending->app, project->name) +
+	found = vial_builds_delete_all(ending->app, project->name) + vial_custom_templates_delete_all(ending->app, project->name) +
+	        delete_sandboxes(ending) + delete_snapshots(ending) + vial_quota_promised(ending->app, project->name) +
 	        vial_snapshots_being_taken(ending->app, project->name) + vial_agents_sessions_in(ending->app, project->name);
 	if (found == 0) {
 		vial_agents_forget_project(ending->app, project->name);

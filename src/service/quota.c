@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "service/builds.h"
 #include "service/project.h"
 #include "service/sandbox_private.h"
 #include "service/snapshot.h"
@@ -540,6 +541,48 @@ gboolean vial_quota_admit_snapshot(VialApp *app, const VialIdentity *principal, 
 	       (!principal || fits_snapshot(&own, principal->limits, used, size_bytes, error));
 }
 
+/* Templates */
+
+static json_t *which_templates(VialApp *app, const char *project)
+{
+	g_autoptr(GPtrArray) list = vial_custom_templates_of(app, project);
+	json_t *names = json_object();
+
+	for (guint i = 0; i < list->len; i++)
+		count_one(names, ((VialCustomTemplate *)list->pdata[i])->name, 1);
+	return json_pack("{s:o}", "templates", names);
+}
+
+static gboolean fits_template(const Scope *scope, const VialQuotas *quotas, const char *key_id, GError **error)
+{
+	gint64 limit = quotas ? quotas->max_templates : VIAL_NO_QUOTA;
+	guint used;
+
+	if (limit == VIAL_NO_QUOTA)
+		return TRUE;
+	used = vial_custom_templates_count(scope->app, scope->project, key_id) + vial_builds_promised(scope->app, scope->project, key_id);
+	if (used < limit)
+		return TRUE;
+	return vial_fail_with(
+		error, VIAL_ERROR_QUOTA, make_detail("max_templates", scope, (double)limit, used, 1, which_templates(scope->app, scope->project)),
+		"%s %s has %u of %" G_GINT64_FORMAT
+		" templates, those that are being built included, so one more cannot be made; delete some, or have an operator raise max_templates",
+		scope->key_name ? "the key" : "the project", scope->key_name ? scope->key_name : scope->project, used, limit);
+}
+
+gboolean vial_quota_admit_template(VialApp *app, const VialIdentity *principal, const char *name, const char *tag, GError **error)
+{
+	const VialProject *project = vial_projects_find(app->projects, principal->project);
+	Scope whole = { app, principal->project, NULL }, own = { app, principal->project, name_of(principal) };
+	g_autofree char *full = tag ? g_strdup_printf("%s:%s", name, tag) : g_strdup(name);
+
+	if (!project)
+		return vial_fail(error, VIAL_ERROR_CONFLICT, "the project %s is being deleted", principal->project);
+	if (vial_custom_templates_find(app, principal->project, full))
+		return TRUE; /* it takes that one's place */
+	return fits_template(&whole, project->quotas, NULL, error) && fits_template(&own, principal->limits, principal->id, error);
+}
+
 json_t *vial_quota_used_json(VialApp *app, const char *project)
 {
 	Used used = count_used(app, project, NULL);
@@ -548,8 +591,8 @@ json_t *vial_quota_used_json(VialApp *app, const char *project)
 	forget_old(app);
 	return json_pack("{s:i, s:f, s:I, s:I, s:I, s:i, s:i, s:I}", "sandboxes", (int)used.sandboxes, "vcpu", used.vcpu, "memory_mb",
 	                 (json_int_t)used.memory_mb, "disk_mb", (json_int_t)used.disk_mb, "snapshot_bytes", (json_int_t)snapshot_bytes(app, project),
-	                 "templates", 0, "created_last_hour", (int)count_creations(app, project, NULL), "concurrent_runs",
-	                 (json_int_t)(runs ? *runs : 0));
+	                 "templates", (int)vial_custom_templates_count(app, project, NULL), "created_last_hour",
+	                 (int)count_creations(app, project, NULL), "concurrent_runs", (json_int_t)(runs ? *runs : 0));
 }
 
 json_t *vial_quota_by_json(VialApp *app, const char *project)

@@ -26,7 +26,7 @@ VialSandbox *vial_sandboxes_find(VialApp *app, const VialIdentity *identity, con
 {
 	VialSandbox *sandbox = id ? g_hash_table_lookup(app->sandboxes->by_id, id) : NULL;
 
-	if (sandbox && sandbox->state != VIAL_STATE_DELETED && strcmp(sandbox->project, identity->project) == 0)
+	if (sandbox && !sandbox->build && sandbox->state != VIAL_STATE_DELETED && strcmp(sandbox->project, identity->project) == 0)
 		return sandbox;
 	vial_fail(error, VIAL_ERROR_NOT_FOUND, "there is no sandbox %.*s", 40, id ? id : "");
 	return NULL;
@@ -51,7 +51,7 @@ GPtrArray *vial_sandboxes_list(VialApp *app, const VialIdentity *identity)
 	while (g_hash_table_iter_next(&iter, NULL, &value)) {
 		VialSandbox *sandbox = value;
 
-		if (sandbox->state != VIAL_STATE_DELETED && strcmp(sandbox->project, identity->project) == 0)
+		if (!sandbox->build && sandbox->state != VIAL_STATE_DELETED && strcmp(sandbox->project, identity->project) == 0)
 			g_ptr_array_add(list, vial_sandbox_ref(sandbox));
 	}
 	g_ptr_array_sort(list, newest_first);

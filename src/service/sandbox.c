@@ -33,6 +33,7 @@ void vial_sandbox_unref(VialSandbox *sandbox)
 	g_free(sandbox->project);
 	g_free(sandbox->key_id);
 	g_free(sandbox->template_name);
+	g_free(sandbox->build);
 	g_free(sandbox->template_hash);
 	g_free(sandbox->rootfs);
 	g_strfreev(sandbox->layers);
@@ -247,7 +248,8 @@ VialBootSpec vial_sandbox_boot_spec(const VialSandbox *sandbox)
 void vial_sandbox_choose_host(VialSandbox *sandbox, VialBootSpec *spec)
 {
 	g_clear_pointer(&sandbox->host_id, g_free);
-	if (spec->is_resumed) /* a blank lives in a slot of its own */
+	/* A blank lives in a slot of its own, and its root is not as a build's must be. */
+	if (spec->is_resumed || sandbox->build)
 		spec->host_id = sandbox->host_id = vial_id_new();
 	else
 		vial_pool_fill_spec(sandbox->app, spec, &sandbox->host_id);

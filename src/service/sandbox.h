@@ -44,6 +44,7 @@ typedef struct {
 	const char *from_snapshot;
 	double cpu;          /* 0: the template's */
 	gint64 memory_mb;    /* 0: the template's */
+	gint64 disk_mb;      /* 0: the template's; only where it boots cold */
 	gint64 ttl_seconds;  /* -1: the default; VIAL_TTL_LONGEST */
 	gint64 idle_seconds; /* -1: the default */
 	int on_idle;         /* -1: the default */
@@ -55,6 +56,8 @@ typedef struct {
 	const char *agent, *session, *user;
 	gint64 version;
 	gboolean is_unprepared; /* vial_sandbox_prepared() will be called */
+	const char
+		*build; /* the steps of this build run in it: it boots cold, its changes can be packed, and nobody sees it; NULL: an ordinary one */
 } VialSandboxCreate;
 
 /* No end, or the latest there may be. */

@@ -155,6 +155,7 @@ static const VialField kept[] = {
 	{ VIAL_FIELD("user", TEXT, VialSandbox, user) },
 	{ VIAL_FIELD("is_unprepared", BOOL, VialSandbox, is_unprepared) },
 	{ VIAL_FIELD("last_call_at", INT, VialSandbox, last_call_at_ms) },
+	{ VIAL_FIELD("build", TEXT, VialSandbox, build) },
 	{ VIAL_FIELD("from_snapshot", TEXT, VialSandbox, from_snapshot) },
 	{ VIAL_FIELD("parent", TEXT, VialSandbox, parent) },
 	{ VIAL_FIELD("tree_id", TEXT, VialSandbox, tree_id) },

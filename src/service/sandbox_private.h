@@ -44,6 +44,7 @@ struct VialSandbox {
 	gboolean is_unprepared;      /* its version's files and packages are not in it yet: nobody is let in */
 	gint64 last_call_at_ms;      /* of its session; wall clock */
 	gint64 told_last_call_at_ms; /* what its record says of that */
+	char *build;                 /* whose steps run in it; NULL: it is an ordinary one, which its project sees */
 	char *from_snapshot;
 	char *parent;
 	char *tree_id;

@@ -5,6 +5,7 @@
 #include <glib/gstdio.h>
 #include <string.h>
 
+#include "service/custom_templates.h"
 #include "service/freeze.h"
 #include "service/manifest.h"
 #include "service/quota.h"
@@ -147,6 +148,11 @@ GPtrArray *vial_snapshots_of(VialApp *app, const char *project)
 		if (strcmp(((VialSnapshot *)value)->project, project) == 0)
 			g_ptr_array_add(list, value);
 	return list;
+}
+
+VialSnapshot *vial_snapshots_by_id(VialApp *app, const char *id)
+{
+	return g_hash_table_lookup(app->snapshots->by_id, id);
 }
 
 gboolean vial_snapshots_any(VialApp *app, gboolean (*is)(const VialSnapshot *snapshot, gconstpointer data), gconstpointer data)
@@ -431,8 +437,15 @@ void vial_snapshot_begin(VialSandbox *sandbox, const VialIdentity *principal, co
 
 void vial_snapshot_delete(VialApp *app, VialSnapshot *snapshot, VialStoreDone done, gpointer data)
 {
+	const VialCustomTemplate *custom;
 	g_autoptr(GError) error = NULL;
 
+	custom = vial_custom_templates_with_snapshot(app, snapshot->id);
+	if (custom) {
+		error = g_error_new(VIAL_ERROR, VIAL_ERROR_CONFLICT, "the template \"%s\" is this snapshot; delete that", custom->name);
+		done(error, data);
+		return;
+	}
 	if (snapshot->users > 0) {
 		error = g_error_new(VIAL_ERROR, VIAL_ERROR_CONFLICT, "a sandbox is just being made from this snapshot; try again in a moment");
 		done(error, data);

@@ -244,11 +244,6 @@ static VialTemplate *find_of(VialTemplates *templates, const char *project, cons
 	return NULL;
 }
 
-VialTemplate *vial_templates_find(VialTemplates *templates, const char *name)
-{
-	return find_of(templates, NULL, name);
-}
-
 VialTemplate *vial_templates_find_in(VialTemplates *templates, const char *project, const char *name)
 {
 	VialTemplate *own = project ? find_of(templates, project, name) : NULL;

@@ -36,7 +36,6 @@ typedef struct {
 VialTemplates *vial_templates_load(VialApp *app, GError **error);
 void vial_templates_free(VialTemplates *templates);
 
-VialTemplate *vial_templates_find(VialTemplates *templates, const char *name_or_alias);
 GPtrArray *vial_templates_all(VialTemplates *templates); /* borrowed */
 /* Is it one of them, or an edition (edition.h)? */
 gboolean vial_template_is_listed(VialTemplates *templates, const VialTemplate *template);

@@ -40,6 +40,11 @@ static const struct {
 	  " active INTEGER NOT NULL, created_at INTEGER NOT NULL) STRICT;"
 	  "CREATE TABLE agent_versions (id TEXT PRIMARY KEY, agent_id TEXT NOT NULL, number INTEGER NOT NULL, document TEXT NOT NULL,"
 	  " retired_at INTEGER NOT NULL, created_at INTEGER NOT NULL) STRICT;" },
+	{ "custom templates and their builds",
+	  "CREATE TABLE templates (id TEXT PRIMARY KEY, project TEXT NOT NULL, key_id TEXT NOT NULL, name TEXT NOT NULL, document TEXT NOT NULL,"
+	  " created_at INTEGER NOT NULL) STRICT;"
+	  "CREATE TABLE builds (id TEXT PRIMARY KEY, project TEXT NOT NULL, key_id TEXT NOT NULL, name TEXT NOT NULL, status TEXT NOT NULL,"
+	  " document TEXT NOT NULL, created_at INTEGER NOT NULL, updated_at INTEGER NOT NULL) STRICT;" },
 };
 
 static gboolean execute(sqlite3 *db, const char *sql, GError **error)

@@ -62,6 +62,16 @@ static const VialColumn agent_version_columns[] = {
 	TEXT(VialAgentVersionRecord, document), INT(VialAgentVersionRecord, retired_at), INT(VialAgentVersionRecord, created_at),
 };
 
+static const VialColumn template_columns[] = {
+	TEXT(VialTemplateRecord, id),   TEXT(VialTemplateRecord, project),  TEXT(VialTemplateRecord, key_id),
+	TEXT(VialTemplateRecord, name), TEXT(VialTemplateRecord, document), INT(VialTemplateRecord, created_at),
+};
+
+static const VialColumn build_columns[] = {
+	TEXT(VialBuildRecord, id),     TEXT(VialBuildRecord, project),  TEXT(VialBuildRecord, key_id),    TEXT(VialBuildRecord, name),
+	TEXT(VialBuildRecord, status), TEXT(VialBuildRecord, document), INT(VialBuildRecord, created_at), INT(VialBuildRecord, updated_at),
+};
+
 static void free_record(const VialRecordType *type, gpointer record)
 {
 	if (!record)
@@ -87,6 +97,8 @@ DEFINE_FREE(free_call, VIAL_RECORD_CALL)
 DEFINE_FREE(free_snapshot, VIAL_RECORD_SNAPSHOT)
 DEFINE_FREE(free_agent, VIAL_RECORD_AGENT)
 DEFINE_FREE(free_agent_version, VIAL_RECORD_AGENT_VERSION)
+DEFINE_FREE(free_template, VIAL_RECORD_TEMPLATE)
+DEFINE_FREE(free_build, VIAL_RECORD_BUILD)
 
 const VialRecordType vial_record_types[VIAL_N_RECORD_TYPES] = {
 	[VIAL_RECORD_PROJECT] = { "projects", sizeof(VialProjectRecord), TRUE, free_project, G_N_ELEMENTS(project_columns), project_columns },
@@ -99,6 +111,8 @@ const VialRecordType vial_record_types[VIAL_N_RECORD_TYPES] = {
 	[VIAL_RECORD_AGENT] = { "agents", sizeof(VialAgentRecord), TRUE, free_agent, G_N_ELEMENTS(agent_columns), agent_columns },
 	[VIAL_RECORD_AGENT_VERSION] = { "agent_versions", sizeof(VialAgentVersionRecord), TRUE, free_agent_version,
 	                                G_N_ELEMENTS(agent_version_columns), agent_version_columns },
+	[VIAL_RECORD_TEMPLATE] = { "templates", sizeof(VialTemplateRecord), TRUE, free_template, G_N_ELEMENTS(template_columns), template_columns },
+	[VIAL_RECORD_BUILD] = { "builds", sizeof(VialBuildRecord), FALSE, free_build, G_N_ELEMENTS(build_columns), build_columns },
 };
 
 gpointer vial_record_copy(const VialRecordType *type, gconstpointer record)

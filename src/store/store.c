@@ -313,6 +313,16 @@ GPtrArray *vial_store_load_agent_versions(VialStore *store, GError **error)
 	return load(store, VIAL_RECORD_AGENT_VERSION, error);
 }
 
+GPtrArray *vial_store_load_templates(VialStore *store, GError **error)
+{
+	return load(store, VIAL_RECORD_TEMPLATE, error);
+}
+
+GPtrArray *vial_store_load_builds(VialStore *store, GError **error)
+{
+	return load(store, VIAL_RECORD_BUILD, error);
+}
+
 gboolean vial_store_forget_calls(VialStore *store, GError **error)
 {
 	g_return_val_if_fail(!store->writer, FALSE);
@@ -372,6 +382,16 @@ void vial_store_put_snapshot(VialStore *store, const VialSnapshotRecord *record,
 	put(store, VIAL_RECORD_SNAPSHOT, record, done, data);
 }
 
+void vial_store_put_template(VialStore *store, const VialTemplateRecord *record, VialStoreDone done, gpointer data)
+{
+	put(store, VIAL_RECORD_TEMPLATE, record, done, data);
+}
+
+void vial_store_put_build(VialStore *store, const VialBuildRecord *record, VialStoreDone done, gpointer data)
+{
+	put(store, VIAL_RECORD_BUILD, record, done, data);
+}
+
 void vial_store_delete_key(VialStore *store, const char *id, VialStoreDone done, gpointer data)
 {
 	delete (store, VIAL_RECORD_KEY, id, done, data);
@@ -405,4 +425,14 @@ void vial_store_delete_agent(VialStore *store, const char *id, VialStoreDone don
 void vial_store_delete_agent_version(VialStore *store, const char *id, VialStoreDone done, gpointer data)
 {
 	delete (store, VIAL_RECORD_AGENT_VERSION, id, done, data);
+}
+
+void vial_store_delete_template(VialStore *store, const char *id, VialStoreDone done, gpointer data)
+{
+	delete (store, VIAL_RECORD_TEMPLATE, id, done, data);
+}
+
+void vial_store_delete_build(VialStore *store, const char *id, VialStoreDone done, gpointer data)
+{
+	delete (store, VIAL_RECORD_BUILD, id, done, data);
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the daemon remembers: projects, keys, sandboxes, snapshots, agents. (What was done with them is the audit's: src/audit/.) Everything is read
- * once at start, synchronously; after that every operation goes through one queue to one writer thread, in order, and `done` is called on the main
- * loop. The main loop never waits for SQL.
+ * What the daemon remembers: projects, keys, sandboxes, snapshots, agents, custom templates. (What was done with them is the audit's: src/audit/.)
+ * Everything is read once at start, synchronously; after that every operation goes through one queue to one writer thread, in order, and `done` is
+ * called on the main loop. The main loop never waits for SQL.
  *
  * Durability: a record whose `done` came without an error survives the death of the daemon. Keys and snapshots, which must
  * also survive the death of the machine, are on the disk before `done`; a sandbox dies with the machine anyway. An error
@@ -105,6 +105,28 @@ typedef struct {
 	gint64 created_at;
 } VialAgentVersionRecord;
 
+/* A custom template: service/custom_templates.c. */
+typedef struct {
+	char *id;
+	char *project;
+	char *key_id;
+	char *name;     /* without its tags */
+	char *document; /* JSON, without absolute paths */
+	gint64 created_at;
+} VialTemplateRecord;
+
+/* The making of one: service/builds.c. */
+typedef struct {
+	char *id;
+	char *project;
+	char *key_id;
+	char *name;
+	char *status;
+	char *document; /* JSON, without secrets */
+	gint64 created_at;
+	gint64 updated_at;
+} VialBuildRecord;
+
 /* `error` is NULL when the operation is done; borrowed. */
 typedef void (*VialStoreDone)(const GError *error, gpointer data);
 
@@ -125,6 +147,8 @@ GPtrArray *vial_store_load_sandboxes(VialStore *store, GError **error);
 GPtrArray *vial_store_load_snapshots(VialStore *store, GError **error);
 GPtrArray *vial_store_load_agents(VialStore *store, GError **error);
 GPtrArray *vial_store_load_agent_versions(VialStore *store, GError **error);
+GPtrArray *vial_store_load_templates(VialStore *store, GError **error);
+GPtrArray *vial_store_load_builds(VialStore *store, GError **error);
 
 /* The calls of an older schema, oldest first, and their end. Block, as loading does. */
 GPtrArray *vial_store_load_calls(VialStore *store, GError **error);
@@ -135,6 +159,8 @@ void vial_store_put_project(VialStore *store, const VialProjectRecord *record, V
 void vial_store_put_key(VialStore *store, const VialKeyRecord *record, VialStoreDone done, gpointer data);
 void vial_store_put_sandbox(VialStore *store, const VialSandboxRecord *record, VialStoreDone done, gpointer data);
 void vial_store_put_snapshot(VialStore *store, const VialSnapshotRecord *record, VialStoreDone done, gpointer data);
+void vial_store_put_template(VialStore *store, const VialTemplateRecord *record, VialStoreDone done, gpointer data);
+void vial_store_put_build(VialStore *store, const VialBuildRecord *record, VialStoreDone done, gpointer data);
 
 void vial_store_put_agent(VialStore *store, const VialAgentRecord *record, VialStoreDone done, gpointer data);
 void vial_store_put_agent_version(VialStore *store, const VialAgentVersionRecord *record, VialStoreDone done, gpointer data);
@@ -155,3 +181,5 @@ void vial_store_delete_sandbox(VialStore *store, const char *id, VialStoreDone d
 void vial_store_delete_snapshot(VialStore *store, const char *id, VialStoreDone done, gpointer data);
 void vial_store_delete_agent(VialStore *store, const char *id, VialStoreDone done, gpointer data);
 void vial_store_delete_agent_version(VialStore *store, const char *id, VialStoreDone done, gpointer data);
+void vial_store_delete_template(VialStore *store, const char *id, VialStoreDone done, gpointer data);
+void vial_store_delete_build(VialStore *store, const char *id, VialStoreDone done, gpointer data);

@@ -42,6 +42,10 @@ typedef struct VialConfig {
 	gint64 max_sandboxes;
 	gint64 max_cpu_percent;
 	gint64 memory_overcommit_percent; /* 0: no limit */
+	gint64 max_builds;
+	gint64 max_builds_waiting;
+	gint64 max_builds_waiting_project;
+	gint64 max_build_seconds;
 	gint64 default_ttl_seconds;
 	gint64 max_ttl_seconds; /* 0: no limit */
 	gint64 default_idle_seconds;

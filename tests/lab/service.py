@@ -6,8 +6,10 @@ in minutes, and what only this engine has. The tests share one viald and its san
 import http.client
 import json
 import os
+import shutil
 import signal
 import subprocess
+import sys
 import time
 from pathlib import Path
 from xml.etree import ElementTree
@@ -445,6 +447,42 @@ def test_the_pool_has_restored_machines_ready(lab, state):
     expect(sh(first, "hostname") == first.id and sh(second, "hostname") == second.id, "each has its own name")
     all_differ([first, second])
     daemon.stop(seconds=stretched(300))
+
+
+@after(test_viald_bakes_its_template_with_microvms)
+def test_a_template_with_layers_has_them_as_disks(lab, state):
+    """Two layers, packed by guests: files, what was deleted, a place, warm code; through a fork, a sleep, and a snapshot."""
+    sys.path.insert(0, str(viald.ROOT / "tests/layers"))
+    from layer_daemon import LayerDaemon  # pylint: disable=import-outside-toplevel
+    folder = Path(lab.path("layers"))
+    folder.mkdir()
+    daemon = LayerDaemon(folder)
+    client = daemon.client()
+    one = daemon.template("one", "mkdir -p /opt/one/sub && echo first > /opt/one/word && ln -s word /opt/one/link && head -c 3000000 /dev/zero > /opt/one/big"
+                          " && touch /opt/one/sub/old && rm /etc/debian_version && echo hush > /run/secret", workdir="/opt/one", warm="warm = 6 * 7")
+    two = daemon.template("two", "test -L /opt/one/link && rm -r /opt/one/sub && mkdir /opt/one/sub && echo second > /opt/one/sub/new && rm /opt/one/big",
+                          base="one")
+    expect(two["record"]["layers"] == [one["layer"], two["layer"]], two)
+    expect(two["size"] < 1_000_000, f"only what is new: {two['size']}")
+    if shutil.which("fsck.erofs"):
+        subprocess.run(["fsck.erofs", daemon.layers / f"{one['layer']}.erofs"], check=True, timeout=stretched(60))
+    sandbox = client.create(template="two")
+    expect(sandbox.info["boot_mode"] == "restore", sandbox.info)
+    look = "pwd; cat link sub/new; ls -A . sub; ls /etc/debian_version 2>/dev/null; df -m / | tail -1 | awk '{print ($2 > 900)}'"
+    seen = "/opt/one\nfirst\nsecond\n.:\nlink\nsub\nword\n\nsub:\nnew\n1"
+    expect(sh(sandbox, look) == seen, sh(sandbox, look))
+    sh(sandbox, "echo changed > word; echo mine > mine")
+    (child,) = fork(state, sandbox, 1)
+    expect(sh(child, "cat link mine") == "changed\nmine", "a fork has both")
+    child.delete()
+    sandbox.call("POST", "/hibernate")
+    expect(sh(sandbox, "cat link mine sub/new") == "changed\nmine\nsecond", "asleep and awake again")
+    snapshot = sandbox.call("POST", "/snapshots", {})
+    sandbox.delete()
+    other = client.create(template=None, from_snapshot=snapshot["id"])
+    expect(sh(other, "cat link mine sub/new") == "changed\nmine\nsecond", "from a snapshot")
+    expect(sh(client.create(template="two"), look) == seen, "and the template is what it was")
+    daemon.stop()
 
 
 def test_the_end_leaves_nothing(lab, state):

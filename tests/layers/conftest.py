@@ -1,20 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""viald with a socket on which templates are made of layers step by step (layer_surface.c)."""
+"""A viald that makes templates of layers (layer_daemon.py)."""
 
-import json
 import shutil
-import socket
 import sys
 import tempfile
 from pathlib import Path
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parent.parent / "api"))
+sys.path.insert(0, str(Path(__file__).parent))
 
-from vial import Daemon, build_dir, images_dir, slow  # noqa: E402
-
-PROGRAM = build_dir() / "tests/layers/viald-layers"
+from layer_daemon import PROGRAM, LayerDaemon  # noqa: E402
+from vial import images_dir  # noqa: E402
 
 
 def pytest_collection_modifyitems(items):
@@ -22,50 +19,6 @@ def pytest_collection_modifyitems(items):
         if not program.exists():
             for item in items:
                 item.add_marker(pytest.mark.skip(reason=f"{program} is not there"))
-
-
-class Refused(Exception):
-    """What viald said instead."""
-
-
-class LayerDaemon(Daemon):
-    program = PROGRAM
-
-    def __init__(self, folder, *options, env=None):
-        self.socket = f"{folder}/layers"
-        super().__init__(folder, "--program-dir", build_dir(), *options, env={"VIAL_LAYER_SOCKET": self.socket, **(env or {})})
-
-    @property
-    def layers(self):
-        return self.data / "layers"
-
-    def left_over(self):
-        """Folders of guests that no sandbox has."""
-        return [path.name for path in (self.data / "sandboxes").iterdir()]
-
-    def project(self):
-        return self.client().call("GET", "/v1/me")["project"]
-
-    def ask(self, verb, **fields):
-        with socket.socket(socket.AF_UNIX) as client:
-            client.settimeout(slow(280))
-            client.connect(self.socket)
-            client.sendall(json.dumps({"do": verb, **fields}).encode() + b"\n")
-            answer = json.loads(client.makefile().readline())
-        if "error" in answer:
-            raise Refused(answer["error"])
-        return answer
-
-    def make(self, name, cmd, base="minimal", **fields):
-        """A layer of `cmd`, and the record of a template with it."""
-        return self.ask("make", name=name, base=base, cmd=cmd, **fields)
-
-    def put(self, made):
-        return self.ask("put", record=made["record"])
-
-    def template(self, name, cmd, **fields):
-        made = self.make(name, cmd, **fields)
-        return {**made, **self.put(made)}
 
 
 @pytest.fixture(scope="module")

@@ -2,11 +2,12 @@
 """Templates with layers: made in a guest, kept by viald, given to sandboxes; through fork, sleep, snapshots and restarts."""
 
 import hashlib
-import subprocess
+import os
 
 import pytest
 
-from conftest import Refused
+from layer_daemon import Refused
+from tools import cgroups
 from waiting import wait_until
 
 MEGABYTE = 1 << 20
@@ -20,8 +21,8 @@ def sh(sandbox, cmd, **fields):
 
 def value(sandbox, code):
     answer = sandbox.call("POST", "/run", {"code": code})
-    assert answer.get("error") is None, answer
-    return answer["text"]
+    assert "error" not in answer, answer
+    return answer["results"][-1]["text/plain"]
 
 
 @pytest.fixture(scope="module")
@@ -77,8 +78,7 @@ def test_two_sandboxes_share_the_layer_and_nothing_else(tools, client):
 
 def test_a_fork_has_the_layer_and_what_was_changed(sandbox, client):
     sh(sandbox, "echo mine > /opt/tools/mine", user="root")
-    answer = sandbox.call("POST", "/fork", {"count": 2})
-    for child in answer["sandboxes"]:
+    for child in sandbox.call("POST", "/fork-tree", {"count": 2})["children"]:
         assert client.call("POST", f"/v1/sandboxes/{child['id']}/exec", {"cmd": "/opt/tools/say; cat mine"})["stdout"] == "made of layers\nmine\n"
         client.call("DELETE", f"/v1/sandboxes/{child['id']}")
 
@@ -119,28 +119,48 @@ def test_a_projects_template_is_its_own(daemon, client):
     assert sh(sandbox, "cat /opt/private") == "private"
     sandbox.delete()
     key = client.call("POST", "/v1/projects", {"name": "strangers"}) and client.call(
-        "POST", "/v1/keys", {"name": "stranger", "project": "strangers", "role": "member"})["key"]
+        "POST", "/v1/keys", {"name": "stranger", "project": "strangers", "role": "developer"})["key"]
     assert daemon.client(key).ask("POST", "/v1/sandboxes", {"template": "ours"}).status == 400
+
+
+READ_MAPPED = """
+import mmap, os
+if os.path.exists('/opt/big'):
+    file = open('/opt/big', 'rb')
+    data = mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ)
+    sum(data[at] for at in range(0, len(data), 4096))
+1
+"""
+
+
+def memory_groups(daemon):
+    return {path for path in cgroups(daemon) if os.path.exists(f"{path}/memory.stat")}
+
+
+def create_with_group(daemon, client, template):
+    before = memory_groups(daemon)
+    sandbox = client.create(template=template)
+    (group,) = memory_groups(daemon) - before
+    return sandbox, group
+
+
+def own_bytes(group):
+    """Anonymous and shared memory: a guest's memory is a memfd of the Sentry's. Pages of files on disk are given back when they are wanted."""
+    with open(f"{group}/memory.stat", encoding="ascii") as file:
+        stat = {name: int(number) for name, number in map(str.split, file)}
+    return stat.get("anon", stat.get("rss", 0)) + stat["shmem"]
 
 
 def test_memory_does_not_grow_by_the_layer(daemon, client):
     """64 MB of files that every sandbox has read: they are pages of the host's cache, not of the sandbox's memory."""
     daemon.template("big", "head -c 67108864 /dev/urandom > /opt/big")
-    plain, big = client.create(), client.create(template="big")
+    plain, plain_group = create_with_group(daemon, client, "minimal")
+    big, big_group = create_with_group(daemon, client, "big")
     try:
         for sandbox in (plain, big):
             sh(sandbox, "cat /opt/big 2>/dev/null | sha256sum")
-            value(sandbox, "import mmap, os\n"
-                           "if os.path.exists('/opt/big'):\n    data = mmap.mmap(open('/opt/big', 'rb').fileno(), 0, prot=mmap.PROT_READ); len(bytes(data))\n1")
-
-        def own_bytes(sandbox):
-            """Anonymous and shared memory: a guest's memory is a memfd of the Sentry's. Pages of files on disk are given back when they are wanted."""
-            host = subprocess.run(["find", "/sys/fs/cgroup", "-path", f"*{sandbox.info['id']}*", "-name", "memory.stat"], capture_output=True,
-                                  text=True, check=True).stdout.split()
-            stat = dict(line.split() for line in open(host[0], encoding="ascii"))
-            return int(stat["anon"]) + int(stat["shmem"])
-
-        growth = own_bytes(big) - own_bytes(plain)
+            value(sandbox, READ_MAPPED)
+        growth = own_bytes(big_group) - own_bytes(plain_group)
         assert growth < 32 * MEGABYTE, f"{growth / MEGABYTE:.0f} MB more"
     finally:
         plain.delete()

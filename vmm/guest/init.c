@@ -3,6 +3,9 @@
  * /init of a microVM's initramfs, the few steps between the stock kernel and the agent: load the modules that came along, mount the root disk
  * (vda, writable: copies are made on the host) and Vial's own files (vdb, read-only), and become the agent with the console port as its wire.
  * A failure is one line on the kernel log and a reboot, which the monitor reports.
+ *
+ * With VIAL_LAYERS=N on the kernel's command line the root is an overlay: vda is its lowest layer and read-only, vdc an empty disk for all that is
+ * written, and vdd, vde, … are N layers, EROFS, the lowest first. The agent gets descriptors of its parts (LAYER_FDS), for it packs layers.
  */
 #include <arpa/inet.h>
 #include <dirent.h>
@@ -29,6 +32,10 @@
 #define AGENT "/opt/vial/vial-agent"
 #define PORT "/dev/vport0p0"
 #define MODULES "/modules"
+#define LAYER_MODULES "/modules-layers"
+#define MAX_LAYERS 16
+/* Of the upper directory, and after it of the lower ones, from the top down: as agent/rootfs.h has them. */
+#define LAYER_FDS 20
 #define MAX_MODULES 64
 #define WAIT_MS 60000
 #define EXT4_IOC_RESIZE_FS _IOW('f', 16, unsigned long long)
@@ -46,12 +53,12 @@ static void fail(const char *step)
 	_exit(1);
 }
 
-static void load_module(const char *name)
+static void load_module(const char *folder, const char *name)
 {
 	char path[300];
 	int fd;
 
-	snprintf(path, sizeof(path), MODULES "/%s", name);
+	snprintf(path, sizeof(path), "%s/%s", folder, name);
 	fd = open(path, O_RDONLY | O_CLOEXEC);
 	if (fd < 0)
 		fail("open a module");
@@ -61,14 +68,14 @@ static void load_module(const char *name)
 }
 
 /* The builder numbered them in the order of their dependencies: 00-virtio.ko, 01-... */
-static void load_modules(void)
+static void load_modules(const char *folder)
 {
 	struct dirent **names;
-	int count = scandir(MODULES, &names, NULL, alphasort);
+	int count = scandir(folder, &names, NULL, alphasort);
 
 	for (int i = 0; i < count; i++) {
 		if (strstr(names[i]->d_name, ".ko"))
-			load_module(names[i]->d_name);
+			load_module(folder, names[i]->d_name);
 		free(names[i]);
 	}
 }
@@ -105,24 +112,64 @@ static void grow_root(void)
 		close(root);
 }
 
-static void mount_root(void)
+static void mount_disk(const char *disk, const char *place, const char *type, unsigned long flags, const char *options, const char *step)
 {
-	int fd = open_soon("/dev/vda", O_RDONLY);
+	int fd = open_soon(disk, O_RDONLY);
 
 	if (fd < 0)
-		fail("find the root disk");
+		fail(step);
 	close(fd);
-	if (mount("/dev/vda", "/root", "ext4", MS_NOATIME, "nobarrier") < 0)
-		fail("mount the root disk");
-	grow_root();
+	if (mount(disk, place, type, flags, options) < 0)
+		fail(step);
+}
+
+static void keep_open(const char *path, int number)
+{
+	int fd = open(path, O_RDONLY | O_DIRECTORY);
+
+	if (fd < 0 || dup2(fd, number) < 0)
+		fail("open a layer");
+	close(fd);
+}
+
+/* The image, and over it the layers and a disk to write to. All of it is out of sight afterwards. */
+static void mount_layers(int count)
+{
+	char disk[16], place[16], options[512], lower[256] = "";
+
+	load_modules(LAYER_MODULES);
+	mkdir("/image", 0755);
+	mkdir("/disk", 0755);
+	mount_disk("/dev/vda", "/image", "ext4", MS_RDONLY | MS_NOATIME, NULL, "mount the root disk");
+	mount_disk("/dev/vdc", "/disk", "ext4", MS_NOATIME, "nobarrier,noinit_itable", "mount the disk to write to");
+	if (mkdir("/disk/upper", 0755) < 0 || mkdir("/disk/work", 0755) < 0)
+		fail("make the disk's folders");
+	keep_open("/disk/upper", LAYER_FDS);
+	for (int i = count; i > 0; i--) {
+		snprintf(disk, sizeof(disk), "/dev/vd%c", 'c' + i);
+		snprintf(place, sizeof(place), "/layer%d", i - 1);
+		mkdir(place, 0755);
+		mount_disk(disk, place, "erofs", MS_RDONLY | MS_NODEV, NULL, "mount a layer");
+		keep_open(place, LAYER_FDS + 1 + count - i);
+		snprintf(lower + strlen(lower), sizeof(lower) - strlen(lower), "%s:", place);
+	}
+	keep_open("/image", LAYER_FDS + 1 + count);
+	snprintf(options, sizeof(options), "lowerdir=%s/image,upperdir=/disk/upper,workdir=/disk/work,redirect_dir=off,index=off", lower);
+	if (mount("overlay", "/root", "overlay", MS_NOATIME, options) < 0)
+		fail("lay the layers over each other");
+}
+
+static void mount_root(int layers)
+{
+	if (layers >= 0) {
+		mount_layers(layers);
+	} else {
+		mount_disk("/dev/vda", "/root", "ext4", MS_NOATIME, "nobarrier", "mount the root disk");
+		grow_root();
+	}
 	mkdir("/root/opt", 0755);
 	mkdir("/root/opt/vial", 0755);
-	fd = open_soon("/dev/vdb", O_RDONLY);
-	if (fd < 0)
-		fail("find the disk with the agent");
-	close(fd);
-	if (mount("/dev/vdb", "/root/opt/vial", "ext4", MS_RDONLY | MS_NODEV | MS_NOSUID, NULL) < 0)
-		fail("mount the disk with the agent");
+	mount_disk("/dev/vdb", "/root/opt/vial", "ext4", MS_RDONLY | MS_NODEV | MS_NOSUID, NULL, "mount the disk with the agent");
 }
 
 static void shift_mount(const char *from, const char *to)
@@ -247,7 +294,17 @@ static void connect_wire(void)
 int main(void)
 {
 	static char *const argv[] = { AGENT, NULL };
-	static char *const envp[] = { "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME=/root", NULL };
+	static char layers_text[32];
+	static char *envp[] = { "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME=/root", NULL, NULL };
+	const char *wanted = getenv("VIAL_LAYERS");
+	int layers = wanted ? atoi(wanted) : -1;
+
+	if (layers > MAX_LAYERS)
+		fail("have so many layers");
+	if (layers >= 0) {
+		snprintf(layers_text, sizeof(layers_text), "VIAL_LAYER_FDS=%d", layers + 2);
+		envp[2] = layers_text;
+	}
 
 	mkdir("/dev", 0755);
 	mkdir("/proc", 0755);
@@ -257,8 +314,8 @@ int main(void)
 	    mount("proc", "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL) < 0 ||
 	    mount("sysfs", "/sys", "sysfs", MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL) < 0)
 		fail("mount the kernel's file systems");
-	load_modules();
-	mount_root();
+	load_modules(MODULES);
+	mount_root(layers);
 	enter_root();
 	raise_loopback();
 	configure_network();

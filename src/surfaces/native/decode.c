@@ -84,6 +84,17 @@ gboolean vial_decode_query_int(const VialRequest *request, const char *name, gin
 	       vial_fail(error, VIAL_ERROR_INVALID, "field \"%s\" must be an integer", name);
 }
 
+gboolean vial_decode_query_bool(const VialRequest *request, const char *name, gboolean *out, GError **error)
+{
+	const char *text = vial_request_query(request, name);
+
+	if (!text)
+		return TRUE;
+	*out = strcmp(text, "1") == 0 || strcmp(text, "true") == 0;
+	return *out || strcmp(text, "0") == 0 || strcmp(text, "false") == 0 ||
+	       vial_fail(error, VIAL_ERROR_INVALID, "field \"%s\" must be true or false", name);
+}
+
 gboolean vial_decode_pid(const VialRequest *request, gint64 *out, GError **error)
 {
 	const char *text = vial_request_param(request, "pid");

@@ -31,6 +31,14 @@ void vial_api_audit_get(VialRequest *request);
 void vial_api_tier_list(VialRequest *request);
 void vial_api_template_list(VialRequest *request);
 void vial_api_template_get(VialRequest *request);
+void vial_api_template_build(VialRequest *request);
+void vial_api_template_rebuild(VialRequest *request);
+void vial_api_template_delete(VialRequest *request);
+void vial_api_template_from_sandbox(VialRequest *request);
+void vial_api_build_list(VialRequest *request);
+void vial_api_build_get(VialRequest *request);
+void vial_api_build_logs(VialRequest *request);
+void vial_api_build_cancel(VialRequest *request);
 
 void vial_api_agent_list(VialRequest *request);
 void vial_api_agent_create(VialRequest *request);

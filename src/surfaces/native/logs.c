@@ -109,16 +109,6 @@ static void on_gone(VialRequest *request, gpointer data)
 	log_free(log);
 }
 
-static gboolean decode_follow(const VialRequest *request, gboolean *out, GError **error)
-{
-	const char *text = vial_request_query(request, "follow");
-
-	*out = text && (strcmp(text, "1") == 0 || strcmp(text, "true") == 0);
-	if (!text || *out || strcmp(text, "0") == 0 || strcmp(text, "false") == 0)
-		return TRUE;
-	return vial_fail(error, VIAL_ERROR_INVALID, "field \"follow\" must be true or false");
-}
-
 static Form choose_form(VialRequest *request, gboolean does_follow)
 {
 	const char *accept = vial_request_header(request, "Accept");
@@ -137,7 +127,7 @@ void vial_api_logs(VialRequest *request)
 	GError *error = NULL;
 
 	*log = (Log){ .request = vial_request_ref(request), .is_single = wanted.stream && strcmp(wanted.stream, "both") != 0 };
-	if (decode_follow(request, &wanted.follow, &error) && vial_decode_query_int(request, "limit", &wanted.limit, &error)) {
+	if (vial_decode_query_bool(request, "follow", &wanted.follow, &error) && vial_decode_query_int(request, "limit", &wanted.limit, &error)) {
 		log->form = choose_form(request, wanted.follow);
 		log->items = log->form == FORM_JSON ? json_array() : NULL;
 		log->logs = vial_op_logs(&caller, vial_native_sandbox(request), &wanted, &sink, log, &error);

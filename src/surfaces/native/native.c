@@ -163,6 +163,11 @@ void vial_native_reply_created(json_t *document, const GError *error, gpointer d
 	reply(data, 201, document, error);
 }
 
+void vial_native_reply_accepted(json_t *document, const GError *error, gpointer data)
+{
+	reply(data, 202, document, error);
+}
+
 void vial_native_reply_nothing(json_t *document, const GError *error, gpointer data)
 {
 	reply(data, 204, NULL, error);

@@ -47,6 +47,7 @@ void vial_native_begun(VialRequest *request, gboolean is_begun, GError **error);
 /* VialDocumentDone, for the most usual answers; `data` is the request. */
 void vial_native_reply_ok(json_t *document, const GError *error, gpointer data);
 void vial_native_reply_created(json_t *document, const GError *error, gpointer data);
+void vial_native_reply_accepted(json_t *document, const GError *error, gpointer data);
 void vial_native_reply_nothing(json_t *document, const GError *error, gpointer data);
 /* VialOperationDone: 204. */
 void vial_native_reply_done(const GError *error, gpointer data);
@@ -90,5 +91,7 @@ gboolean vial_decode_list(const json_t *body, const char *field, json_t **out, G
 gboolean vial_decode_known(const json_t *body, const char *const *names, GError **error);
 /* A number in the query. */
 gboolean vial_decode_query_int(const VialRequest *request, const char *name, gint64 *out, GError **error);
+/* true, false, 1 or 0 in the query. */
+gboolean vial_decode_query_bool(const VialRequest *request, const char *name, gboolean *out, GError **error);
 /* The path's {pid}: NOT_FOUND when it is none. */
 gboolean vial_decode_pid(const VialRequest *request, gint64 *out, GError **error);

@@ -18,6 +18,7 @@
 #define AGENT "/v1/agents/{agent}"
 #define VERSION AGENT "/versions/{version}"
 #define SESSION AGENT "/sessions/{session}"
+#define BUILD "/v1/templates/builds/{build}"
 #define CONTEXT SANDBOX "/repl/sessions/{sid}"
 
 const VialRoute vial_routes[] = {
@@ -49,7 +50,14 @@ const VialRoute vial_routes[] = {
 
 	{ "GET", "/v1/tiers", vial_api_tier_list, 0, 0, VIAL_VERB_TEMPLATE_READ },
 	{ "GET", "/v1/templates", vial_api_template_list, 0, 0, VIAL_VERB_TEMPLATE_READ },
+	{ "POST", "/v1/templates", vial_api_template_build, 0, 0, VIAL_VERB_TEMPLATE_BUILD },
+	{ "GET", "/v1/templates/builds", vial_api_build_list, 0, 0, VIAL_VERB_BUILD_READ },
+	{ "GET", BUILD, vial_api_build_get, 0, 0, VIAL_VERB_BUILD_READ },
+	{ "GET", BUILD "/logs", vial_api_build_logs, 0, 0, VIAL_VERB_BUILD_READ },
+	{ "POST", BUILD "/cancel", vial_api_build_cancel, 0, 0, VIAL_VERB_TEMPLATE_CANCEL },
 	{ "GET", "/v1/templates/{name}", vial_api_template_get, 0, 0, VIAL_VERB_TEMPLATE_READ },
+	{ "DELETE", "/v1/templates/{name}", vial_api_template_delete, 0, 0, VIAL_VERB_TEMPLATE_DELETE },
+	{ "POST", "/v1/templates/{name}/rebuild", vial_api_template_rebuild, 0, 0, VIAL_VERB_TEMPLATE_REBUILD },
 
 	{ "GET", "/v1/agents", vial_api_agent_list, 0, 0, VIAL_VERB_AGENT_READ },
 	{ "POST", "/v1/agents", vial_api_agent_create, 0, 0, VIAL_VERB_AGENT_CREATE },
@@ -90,6 +98,7 @@ const VialRoute vial_routes[] = {
 	{ "POST", SANDBOX "/hibernate", vial_api_hibernate, 0, 0, VIAL_VERB_HIBERNATE },
 	{ "POST", SANDBOX "/wake", vial_api_wake, 0, 0, VIAL_VERB_WAKE },
 	{ "POST", SANDBOX "/snapshots", vial_api_snapshot_take, 0, 0, VIAL_VERB_SNAPSHOT_TAKE },
+	{ "POST", SANDBOX "/template", vial_api_template_from_sandbox, 0, 0, VIAL_VERB_TEMPLATE_MAKE },
 	{ "POST", SANDBOX "/fork", vial_api_fork, 0, 0, VIAL_VERB_FORK },
 	{ "POST", SANDBOX "/fork-tree", vial_api_fork_tree, 0, 0, VIAL_VERB_FORK },
 	{ "POST", SANDBOX "/promote", vial_api_promote, 0, 0, VIAL_VERB_PROMOTE },

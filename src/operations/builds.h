@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Custom templates: asking for a build, watching and cancelling it; a sandbox that becomes a template; the end of one. */
+#pragma once
+
+#include "operations/operation.h"
+#include "service/builds.h"
+
+/* All is borrowed for the call; what is NULL or VIAL_UNSAID was not said. */
+typedef struct {
+	const char *name; /* name or name:tag */
+	const char *base; /* NULL: the default template */
+	json_t *steps;    /* a list, or */
+	const char *dockerfile;
+	json_t *args; /* for its ARGs */
+	const char *tier;
+	double cpu;
+	gint64 memory_mb, disk_mb;
+	json_t *network; /* of the build */
+	json_t *secrets; /* names to values: in the environment of its steps */
+	const char *warm;
+	gint64 timeout_seconds;
+	gboolean no_cache;
+} VialTemplateBuildRequest;
+
+/* `document` is the build. */
+gboolean vial_op_template_build(const VialCaller *caller, const VialTemplateBuildRequest *request, VialDocumentDone done, gpointer data,
+                                GError **error);
+/* The same again, on what the base is now; secrets have to be given again. */
+gboolean vial_op_template_rebuild(const VialCaller *caller, const char *name, json_t *secrets, gboolean no_cache, VialDocumentDone done,
+                                  gpointer data, GError **error);
+gboolean vial_op_template_delete(const VialCaller *caller, const char *name, VialOperationDone done, gpointer data, GError **error);
+/* This sandbox, as it is now. `document` is the template. */
+gboolean vial_op_template_from_sandbox(const VialCaller *caller, const char *sandbox_id, const char *name, VialDocumentDone done, gpointer data,
+                                       GError **error);
+
+json_t *vial_op_build_list(const VialCaller *caller, const char *template_name, const char *status, GError **error);
+json_t *vial_op_build_get(const VialCaller *caller, const char *id, GError **error);
+/* The build as it is then, which is over when nothing of it is left. */
+json_t *vial_op_build_cancel(const VialCaller *caller, const char *id, GError **error);
+VialBuildLogReader *vial_op_build_logs(const VialCaller *caller, const char *id, gboolean follows, const VialBuildLogSink *sink, gpointer data,
+                                       GError **error);

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A Dockerfile of RUN, ENV, WORKDIR, ARG and comments, as the steps of a build. Every other instruction is refused by its line and name, with the
+ * reason: what it would do has another home here, or none. Pure text to JSON; nothing is run, nothing is read.
+ */
+#pragma once
+
+#include <glib.h>
+#include <jansson.h>
+
+#define VIAL_DOCKERFILE_MAX_BYTES (256 * 1024)
+#define VIAL_STEPS_MAX 128
+
+/*
+ * An array of steps in the order of the file: {"run": a shell line or an array of words, "args": {…}?, "line": N}, {"env": {…}, "line": N},
+ * {"workdir": an absolute path, "line": N}. `args` (an object of strings, may be NULL) are values for the file's ARGs; `env` (borrowed, may be NULL)
+ * and `workdir` (may be NULL) are what the base has. NULL with an INVALID error that names the line.
+ */
+json_t *vial_dockerfile_parse(const char *text, json_t *args, json_t *env, const char *workdir, GError **error);
+
+/* `path` seen from `workdir`, without "." and "..". Free it. */
+char *vial_workdir_join(const char *workdir, const char *path);

@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "operations/steps.h"
+
+#include <string.h>
+
+#include "operations/dockerfile.h"
+#include "operations/limits.h"
+#include "operations/validate.h"
+#include "util/error.h"
+#include "util/json.h"
+
+static gboolean complain(gsize index, GError **error, const char *what)
+{
+	return vial_fail(error, VIAL_ERROR_INVALID, "field \"steps[%" G_GSIZE_FORMAT "]\" %s", index, what);
+}
+
+static json_t *read_step(json_t *given, gsize index, char **workdir, GError **error)
+{
+	static const char *const kinds[] = { "run", "env", "workdir" };
+	const char *kind = NULL;
+	json_t *value = NULL;
+
+	if (!json_is_object(given))
+		return complain(index, error, "must be an object"), NULL;
+	for (gsize i = 0; i < G_N_ELEMENTS(kinds); i++) {
+		json_t *found = json_object_get(given, kinds[i]);
+
+		if (!found)
+			continue;
+		if (kind)
+			return complain(index, error, "must have one of run, env and workdir, not several"), NULL;
+		kind = kinds[i];
+		value = found;
+	}
+	if (!kind || json_object_size(given) != 1)
+		return complain(index, error, "must have one of run, env and workdir, and nothing else"), NULL;
+	if (strcmp(kind, "run") == 0 && !json_is_string(value) && !json_is_array(value))
+		return complain(index, error, "must have a shell line or a list of words in \"run\""), NULL;
+	if (strcmp(kind, "env") == 0 && (!json_is_object(value) || json_object_size(value) == 0))
+		return complain(index, error, "must have an object with names and values in \"env\""), NULL;
+	if (strcmp(kind, "workdir") != 0)
+		return json_pack("{s:O}", kind, value);
+	if (!json_is_string(value) || json_string_length(value) == 0 || json_string_length(value) > VIAL_PATH_MAX_BYTES)
+		return complain(index, error, "must have a path in \"workdir\""), NULL;
+	char *joined = vial_workdir_join(*workdir, json_string_value(value));
+
+	g_free(*workdir);
+	*workdir = joined;
+	return json_pack("{s:s}", kind, joined);
+}
+
+json_t *vial_steps_read(json_t *given, const char *workdir, GError **error)
+{
+	g_autoptr(json_t) steps = json_array();
+	g_autofree char *current = g_strdup(workdir);
+	json_t *item;
+	gsize i;
+
+	if (json_array_size(given) > VIAL_STEPS_MAX)
+		return vial_fail(error, VIAL_ERROR_INVALID, "field \"steps\" has too many elements: at most %d", VIAL_STEPS_MAX), NULL;
+	json_array_foreach (given, i, item) {
+		json_t *step = read_step(item, i, &current, error);
+
+		if (!step)
+			return NULL;
+		json_array_append_new(steps, step);
+	}
+	return g_steal_pointer(&steps);
+}
+
+/* No step may have a name that only looks like one: what the shell cannot read, nobody meant. */
+static gboolean check_names(json_t *env, GError **error)
+{
+	const char *name;
+	json_t *value;
+
+	json_object_foreach (env, name, value)
+		for (const char *c = name; *c; c++)
+			if (!(g_ascii_isalpha(*c) || *c == '_' || (c > name && g_ascii_isdigit(*c))))
+				return vial_fail(error, VIAL_ERROR_INVALID, "\"%.64s\" is no name of an environment variable", name);
+	return vial_check_env(env, error);
+}
+
+static gboolean check_step(const json_t *step, GError **error)
+{
+	json_t *command = json_object_get(step, "run"), *env = json_object_get(step, "env");
+
+	if (json_is_array(command))
+		return vial_check_argv(command, error);
+	if (command)
+		return vial_check_required("run", json_string_value(command), VIAL_COMMAND_MAX_BYTES, error);
+	return !env || check_names(env, error);
+}
+
+gboolean vial_steps_check(const json_t *steps, GError **error)
+{
+	const json_t *step;
+	gsize i;
+
+	json_array_foreach ((json_t *)steps, i, step) {
+		const json_t *line = json_object_get(step, "line");
+
+		if (check_step(step, error))
+			continue;
+		if (line)
+			g_prefix_error(error, "dockerfile, line %d: ", (int)json_integer_value(line));
+		else
+			g_prefix_error(error, "steps[%d]: ", (int)i);
+		return FALSE;
+	}
+	return TRUE;
+}

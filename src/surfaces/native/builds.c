@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Custom templates and their builds; the log as JSON lines, or as server-sent events. */
+#include "operations/builds.h"
+
+#include <string.h>
+
+#include "operations/limits.h"
+#include "surfaces/native/handlers.h"
+#include "surfaces/native/native.h"
+#include "util/json.h"
+
+/* What is silent for longer gets an empty line. */
+#define SILENCE_SECONDS 10
+
+static gboolean decode_build(const json_t *body, VialTemplateBuildRequest *out, GError **error)
+{
+	static const char *const known[] = { "name",    "base",    "steps", "dockerfile",      "args",     "tier", "cpu", "memory_mb", "disk_mb",
+		                             "network", "secrets", "warm",  "timeout_seconds", "no_cache", NULL };
+
+	*out = (VialTemplateBuildRequest){
+		.cpu = (double)VIAL_UNSAID, .memory_mb = VIAL_UNSAID, .disk_mb = VIAL_UNSAID, .timeout_seconds = VIAL_UNSAID
+	};
+	return vial_decode_known(body, known, error) && vial_decode_text(body, "name", &out->name, error) &&
+	       vial_decode_text(body, "base", &out->base, error) && vial_decode_list(body, "steps", &out->steps, error) &&
+	       vial_decode_text(body, "dockerfile", &out->dockerfile, error) && vial_decode_object(body, "args", &out->args, error) &&
+	       vial_decode_text(body, "tier", &out->tier, error) && vial_decode_real(body, "cpu", &out->cpu, error) &&
+	       vial_decode_int(body, "memory_mb", &out->memory_mb, error) && vial_decode_int(body, "disk_mb", &out->disk_mb, error) &&
+	       vial_decode_object(body, "network", &out->network, error) && vial_decode_object(body, "secrets", &out->secrets, error) &&
+	       vial_decode_text(body, "warm", &out->warm, error) && vial_decode_int(body, "timeout_seconds", &out->timeout_seconds, error) &&
+	       vial_decode_bool(body, "no_cache", &out->no_cache, error);
+}
+
+void vial_api_template_build(VialRequest *request)
+{
+	VialCaller caller = vial_native_question(request);
+	g_autoptr(GError) error = NULL;
+	VialTemplateBuildRequest wanted;
+
+	vial_native_begun(request,
+	                  decode_build(vial_request_json(request), &wanted, &error) &&
+	                          vial_op_template_build(&caller, &wanted, vial_native_reply_accepted, request, &error),
+	                  &error);
+}
+
+void vial_api_template_rebuild(VialRequest *request)
+{
+	VialCaller caller = vial_native_question(request);
+	const json_t *body = vial_request_json(request);
+	g_autoptr(GError) error = NULL;
+	json_t *secrets = NULL;
+	gboolean no_cache = FALSE;
+
+	vial_native_begun(request,
+	                  vial_decode_object(body, "secrets", &secrets, &error) && vial_decode_bool(body, "no_cache", &no_cache, &error) &&
+	                          vial_op_template_rebuild(&caller, vial_request_param(request, "name"), secrets, no_cache,
+	                                                   vial_native_reply_accepted, request, &error),
+	                  &error);
+}
+
+void vial_api_template_delete(VialRequest *request)
+{
+	VialCaller caller = vial_native_question(request);
+	g_autoptr(GError) error = NULL;
+
+	vial_native_begun(request, vial_op_template_delete(&caller, vial_request_param(request, "name"), vial_native_reply_done, request, &error),
+	                  &error);
+}
+
+void vial_api_template_from_sandbox(VialRequest *request)
+{
+	VialCaller caller = vial_native_question(request);
+	g_autoptr(GError) error = NULL;
+	const char *name = NULL;
+
+	vial_native_begun(
+		request,
+		vial_decode_text(vial_request_json(request), "name", &name, &error) &&
+			vial_op_template_from_sandbox(&caller, vial_native_sandbox(request), name, vial_native_reply_created, request, &error),
+		&error);
+}
+
+void vial_api_build_list(VialRequest *request)
+{
+	VialCaller caller = vial_native_caller(request);
+	GError *error = NULL;
+	json_t *answer = vial_op_build_list(&caller, vial_request_query(request, "name"), vial_request_query(request, "status"), &error);
+
+	vial_native_reply_now(request, answer, error);
+}
+
+void vial_api_build_get(VialRequest *request)
+{
+	VialCaller caller = vial_native_caller(request);
+	GError *error = NULL;
+	json_t *answer = vial_op_build_get(&caller, vial_request_param(request, "build"), &error);
+
+	vial_native_reply_now(request, answer, error);
+}
+
+void vial_api_build_cancel(VialRequest *request)
+{
+	VialCaller caller = vial_native_caller(request);
+	GError *error = NULL;
+	json_t *answer = vial_op_build_cancel(&caller, vial_request_param(request, "build"), &error);
+
+	vial_native_reply_now(request, answer, error);
+}
+
+/* Logs */
+
+typedef struct {
+	VialRequest *request;
+	VialBuildLogReader *reader;
+	gboolean is_events;
+	gboolean was_silent;
+	guint beat;
+} Log;
+
+static void log_free(Log *log)
+{
+	g_clear_handle_id(&log->beat, g_source_remove);
+	vial_request_on_gone(log->request, NULL, NULL);
+	vial_request_unref(log->request);
+	g_free(log);
+}
+
+static gboolean on_line(const char *text, gsize size, gpointer data)
+{
+	Log *log = data;
+	char *line;
+
+	log->was_silent = FALSE;
+	if (log->is_events)
+		return vial_request_sse_send(log->request, "log", json_loadb(text, size, 0, NULL)) > VIAL_BODY_HIGH_BYTES;
+	line = g_malloc(size + 1);
+	memcpy(line, text, size);
+	line[size] = '\n';
+	return vial_request_stream_write(log->request, g_bytes_new_take(line, size + 1)) > VIAL_BODY_HIGH_BYTES;
+}
+
+static void on_end(gpointer data)
+{
+	Log *log = data;
+
+	vial_request_stream_end(log->request);
+	log_free(log);
+}
+
+static void on_gone(VialRequest *request, gpointer data)
+{
+	Log *log = data;
+
+	vial_build_log_reader_free(log->reader);
+	log_free(log);
+}
+
+static void on_drained(VialRequest *request, gpointer data)
+{
+	vial_build_log_reader_drained(((Log *)data)->reader);
+}
+
+static gboolean on_beat(gpointer data)
+{
+	Log *log = data;
+
+	if (log->was_silent)
+		vial_request_stream_write(log->request, g_bytes_new_static("\n", 1));
+	log->was_silent = TRUE;
+	return G_SOURCE_CONTINUE;
+}
+
+static void begin(Log *log)
+{
+	if (log->is_events) {
+		vial_request_sse_begin(log->request, on_drained, log);
+		return;
+	}
+	vial_request_set_header(log->request, "Cache-Control", "no-store");
+	vial_request_stream_begin(log->request, 200, "application/x-ndjson; charset=utf-8", -1, on_drained, log);
+	log->beat = g_timeout_add_seconds(SILENCE_SECONDS, on_beat, log);
+}
+
+void vial_api_build_logs(VialRequest *request)
+{
+	static const VialBuildLogSink sink = { .line = on_line, .end = on_end };
+	VialCaller caller = vial_native_caller(request);
+	const char *accept = vial_request_header(request, "Accept");
+	gboolean follows = FALSE;
+	GError *error = NULL;
+	Log *log = g_new0(Log, 1);
+
+	*log = (Log){ .request = vial_request_ref(request), .is_events = accept && strstr(accept, "text/event-stream") };
+	if (vial_decode_query_bool(request, "follow", &follows, &error))
+		log->reader = vial_op_build_logs(&caller, vial_request_param(request, "build"), follows, &sink, log, &error);
+	if (!log->reader) {
+		vial_request_reply_error(request, error);
+		log_free(log);
+		return;
+	}
+	begin(log);
+	vial_request_on_gone(request, on_gone, log);
+}

@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: Apache-2.0
+"""viald dies or stops in the middle, the queue, a disk that is nearly full."""
+
+import pytest
+
+from builds import Builder
+from tools import check_refusal, out, run, slow, wait_until
+
+
+def builder_of(daemon):
+    return Builder(daemon.client())
+
+
+def terminate(daemon):
+    """As an upgrade does: it leaves sandboxes running for the next one."""
+    daemon.process.terminate()
+    assert daemon.process.wait(slow(60)) == 0
+    daemon.log.close()
+
+
+@pytest.mark.parametrize("how", ["kill", "term"])
+def test_a_build_under_way_fails_honestly_after_a_restart_and_the_one_that_waited_is_built(start_daemon, how):
+    daemon = start_daemon()
+    builder = builder_of(daemon)
+    builder.build("kept", steps=[{"run": "echo kept > /opt/kept"}], warm="x = 5")
+    under_way = builder.begin("interrupted", steps=[{"run": "true"}, {"run": "sleep 1000"}, {"run": "true"}])["build_id"]
+    waiting = builder.begin("waiting", base="kept", steps=[{"run": "echo waited > /opt/waited"}])["build_id"]
+    secretive = builder.begin("secretive", steps=[{"run": "true"}], secrets={"TOKEN": "not-kept-anywhere"})["build_id"]
+    builder.wait_step(under_way, 2)
+    daemon.kill() if how == "kill" else terminate(daemon)
+    daemon.start()
+    builder = builder_of(daemon)
+    wait_until(lambda: builder.get(under_way)["status"] == "failed")
+    assert builder.get(under_way)["error"] == "viald was restarted during step 2 of 3; build it again"
+    assert builder.wait(waiting)["status"] == "ready"
+    assert "secrets are not kept" in builder.wait(secretive)["error"]
+    assert builder.client.sandboxes() == []
+    sandbox = builder.client.create("waiting")
+    assert out(sandbox, "cat /opt/kept /opt/waited") == "kept\nwaited\n"
+    old = builder.client.create("kept")
+    assert run(old, "print(x)")["stdout"] == "5\n" and old.info["boot_mode"] == "restore"
+    for one in (sandbox, old):
+        one.delete()
+    wait_until(lambda: not list((daemon.data / "sandboxes").iterdir()))
+    for name in ("waiting", "kept"):
+        builder.delete(name)
+    wait_until(lambda: not list((daemon.data / "layers").iterdir()) and not list((daemon.data / "templates").iterdir()))
+
+
+def test_builds_wait_for_their_turn_and_more_than_may_are_refused(start_daemon):
+    daemon = start_daemon("--max-builds-waiting", 2, "--max-builds-waiting-project", 1)
+    builder = builder_of(daemon)
+    first = builder.begin("first", steps=[{"run": "sleep 1000"}])["build_id"]
+    builder.wait_step(first, 1)
+    second = builder.begin("second", steps=[{"run": "sleep 1000"}])
+    assert second["status"] == "pending"
+    assert "wait already" in check_refusal(builder.refuse("third", steps=[{"run": "true"}]), 429)
+    operator = builder.client
+    operator.call("POST", "/v1/projects", {"name": "another"})
+    other = Builder(daemon.client(operator.call("POST", "/v1/keys", {"name": "o", "role": "developer", "project": "another"})["key"]))
+    other.begin("fourth", steps=[{"run": "true"}])
+    operator.call("POST", "/v1/projects", {"name": "third"})
+    last = Builder(daemon.client(operator.call("POST", "/v1/keys", {"name": "l", "role": "developer", "project": "third"})["key"]))
+    refused = last.refuse("fifth", steps=[{"run": "true"}])
+    check_refusal(refused, 503)
+    assert int(refused.headers["Retry-After"]) > 0
+    operator.call("POST", f"/v1/templates/builds/{second['build_id']}/cancel")
+    assert builder.get(second["build_id"])["status"] == "failed"
+    operator.call("DELETE", "/v1/projects/another")
+    operator.call("POST", f"/v1/templates/builds/{first}/cancel")
+    builder.wait(first)
+
+
+def test_a_build_on_a_disk_that_is_nearly_full_fails_with_a_sentence_and_leaves_nothing(start_daemon, tmp_path):
+    faults = tmp_path / "faults"
+    faults.write_text("")
+    daemon = start_daemon(env={"VIAL_FAULTS": str(faults)})
+    builder = builder_of(daemon)
+    faults.write_text("build.space 1000\n")
+    build = builder.fail("none", steps=[{"run": "true"}])
+    assert "nearly full" in build["error"]
+    faults.write_text("")
+    begun = builder.begin("none", steps=[{"run": "echo x > /opt/x; sleep 2"}])
+    builder.wait_step(begun["build_id"], 1)
+    faults.write_text(f"build.space {(256 << 20) + 4096}\n")
+    build = builder.wait(begun["build_id"])
+    assert build["status"] == "failed" and "kept" in build["error"], build
+    wait_until(lambda: not list((daemon.data / "sandboxes").iterdir()))
+    assert not list((daemon.data / "layers").iterdir()) and not list((daemon.data / "templates").glob("*"))
+    faults.write_text("")
+    builder.build("none", steps=[{"run": "true"}])
