@@ -6,6 +6,7 @@
 #include "operations/facts.h"
 #include "operations/limits.h"
 #include "operations/validate.h"
+#include "service/custom_templates.h"
 #include "service/quota.h"
 #include "service/slots.h"
 #include "util/json.h"
@@ -150,7 +151,8 @@ json_t *vial_agent_version_read(const VialCaller *caller, const VialVersionReque
 
 	if (!check(request, error) || !read_size(request, &cpu, &memory_mb, error))
 		return NULL;
-	if (!vial_templates_find(caller->app->templates, template_name))
+	if (!vial_templates_find_in(caller->app->templates, caller->principal->project, template_name) &&
+	    !vial_custom_templates_find(caller->app, caller->principal->project, template_name))
 		return vial_fail(error, VIAL_ERROR_INVALID, "there is no template \"%s\"; GET /v1/templates lists them", template_name), NULL;
 	network = request->network ? vial_slots_read_network(config, request->network, error) : json_pack("{s:s}", "mode", "disabled");
 	if (!network || !vial_ceiling_template(caller->app, caller->principal, template_name, error) ||

@@ -73,7 +73,8 @@ static char *custom_key(const VialTemplate *template)
 
 	if (!template->folder)
 		return g_strdup("");
-	return g_strdup_printf("|%s|%s|%s|%s", layers ? layers : "", env ? env : "", template->workdir ? template->workdir : "",
+	/* Its project too: what one of them has made ready is not another's, though it be the same. */
+	return g_strdup_printf("|%s|%s|%s|%s|%s", template->project, layers ? layers : "", env ? env : "", template->workdir ? template->workdir : "",
 	                       template->warm ? template->warm : "");
 }
 
