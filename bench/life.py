@@ -14,6 +14,7 @@ import time
 from bare import Bare
 from harness import Daemon, percentile, ratio_row, stats, timed
 
+UNDO_LIMIT = 200  # a checkpoint of all of it, beside a run of a few milliseconds
 BLANKS = 4  # as many as viald keeps by default
 
 
@@ -222,6 +223,40 @@ def hibernation(n):
     return [ratio_row("hibernate", down, checkpoints, "bare checkpoint", 1.1), ratio_row("wake and first answer", up, restores, "bare restore", 1.1)]
 
 
+def in_place(n):
+    """What it costs to be able to go back, and to go."""
+    plain, kept, back, undone, woken, merged, checkpoints = [], [], [], [], [], [], []
+    with Daemon(pool_size=1) as daemon:
+        daemon.wait_for_pool(1, blank=BLANKS)
+        sandbox = daemon.create()
+        path = f"/sandboxes/{sandbox}"
+        daemon.run(sandbox, "x = 1")
+        to = daemon.call("POST", f"{path}/snapshots", {})["id"]
+        with Bare(daemon) as bare:
+            name = bare.start()
+            for _ in range(n):
+                checkpoints.append(bare.time_checkpoint(name))
+                plain.append(timed(lambda: daemon.run(sandbox, "x")))
+                kept.append(timed(lambda: daemon.call("POST", f"{path}/run", {"code": "x", "undo": True})))
+                daemon.wait_for_pool(1, blank=BLANKS)
+                undone.append(timed(lambda: [daemon.call("POST", f"{path}/undo"), daemon.run(sandbox, "x")]))
+                daemon.wait_for_pool(1, blank=BLANKS)
+                back.append(timed(lambda: [daemon.call("POST", f"{path}/rollback", {"snapshot": to}), daemon.run(sandbox, "x")]))
+                daemon.wait_for_pool(1, blank=BLANKS)
+                daemon.hibernate(sandbox)
+                woken.append(timed(lambda: daemon.run(sandbox, "x")))
+                winner = daemon.call("POST", f"{path}/fork", {})["sandbox"]["id"]
+                merged.append(timed(lambda: [daemon.call("POST", f"{path}/merge", {"winner": winner}), daemon.run(sandbox, "x")]))
+        size = daemon.call("GET", f"/snapshots/{to}")["size_bytes"]
+    beyond = [with_it - without for with_it, without in zip(kept, plain)]
+    return [ratio_row("a run with undo", kept, plain, "the same run without", UNDO_LIMIT),
+            ratio_row("what undo adds to a run", beyond, checkpoints, "bare checkpoint", 2.5),
+            {"case": "an undo point of a sandbox in which little ran", "value": round(size / 1e6, 1), "unit": "MB", "at_most": 200},
+            ratio_row("rollback and first answer", back, woken, "wake and first answer", 1.3),
+            ratio_row("undo and first answer", undone, woken, "wake and first answer", 1.3),
+            ratio_row("merge and first answer", merged, woken, "wake and first answer", 0.5)]
+
+
 # What an interpreter with a large table holds. Every page is touched, and none is only zeros.
 HEAVY_MB, HEAVY_ROOM_MB = 1200, 8000
 HEAVY = f"block = bytearray({HEAVY_MB} << 20)\nfor i in range(0, len(block), 4096): block[i] = 1 + (i >> 12) % 255"
@@ -327,4 +362,5 @@ def density(hibernated, live):
 def cases(quick):
     n = 3 if quick else 20
     return [functools.partial(pooled, n), functools.partial(burst, 8 if quick else 20), functools.partial(blanks, n), functools.partial(sizes, n), functools.partial(forks, n), functools.partial(hibernation, n),
+            functools.partial(in_place, n),
             functools.partial(heavy, 1 if quick else 5), functools.partial(density, 10 if quick else 200, 10 if quick else 40)]

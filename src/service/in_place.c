@@ -324,7 +324,7 @@ static void boot(Exchange *exchange)
 	VialBootSpec spec = vial_sandbox_boot_spec(sandbox);
 	g_autoptr(GError) error = NULL;
 
-	/* The winner's place, if it has one, becomes this sandbox's. */
+	/* One that is awake has its place already. */
 	if ((sandbox->state == VIAL_STATE_HIBERNATED || sandbox->state == VIAL_STATE_FAILED) &&
 	    !(vial_capacity_admit(sandbox, 1, &error) && vial_quota_admit_wake(sandbox, &error)))
 		return exchange_end(exchange, error);

@@ -125,32 +125,37 @@ static gint64 quota_bytes(const VialSandbox *sandbox)
 	return sandbox->app->config->undo_quota_mb * 1024 * 1024;
 }
 
+static gboolean admits(VialSandbox *sandbox, const VialIdentity *principal, gint64 size_bytes, GError **error)
+{
+	return vial_quota_admit_snapshot(sandbox->app, principal, sandbox->project, size_bytes, error);
+}
+
 gboolean vial_undo_may_keep(VialSandbox *sandbox, const VialIdentity *principal, GError **error)
 {
 	if (sandbox->app->config->undo_points == 0)
 		return vial_fail(error, VIAL_ERROR_CONFLICT, "no states are kept here (undo_points is 0); run it without undo");
 	/* Where there are others of its own, they give way. */
-	return vial_undo_count(sandbox) > 0 || vial_quota_admit_snapshot(sandbox->app, principal, sandbox->project, 0, error);
+	return vial_undo_count(sandbox) > 0 || admits(sandbox, principal, 0, error);
 }
 
 gboolean vial_undo_make_room(VialSandbox *sandbox, const VialIdentity *principal, gint64 size_bytes, GError **error)
 {
 	const char *hint = "run it without undo, or delete what the sandbox does not need";
+	g_autoptr(GError) refusal = NULL;
 
 	if (size_bytes > quota_bytes(sandbox))
 		return vial_fail(error, VIAL_ERROR_QUOTA,
 		                 "the state before it takes %" G_GINT64_FORMAT " MB, and undo_quota_mb allows %" G_GINT64_FORMAT "; %s",
 		                 size_bytes / 1024 / 1024, (gint64)sandbox->app->config->undo_quota_mb, hint);
-	for (;;) {
-		g_autoptr(GError) refusal = NULL;
-
-		if (vial_quota_admit_snapshot(sandbox->app, principal, sandbox->project, size_bytes, &refusal))
-			return TRUE;
-		if (!drop_oldest(sandbox)) {
-			g_propagate_error(error, g_steal_pointer(&refusal));
-			return FALSE;
-		}
-	}
+	if (admits(sandbox, principal, size_bytes, &refusal))
+		return TRUE;
+	/* Only if that helps: whoever is refused keeps what he has. */
+	if (admits(sandbox, principal, MAX(size_bytes - size_of(ring_of(sandbox->app->snapshots, sandbox->id)), 1), NULL))
+		while (drop_oldest(sandbox))
+			if (admits(sandbox, principal, size_bytes, NULL))
+				return TRUE;
+	g_propagate_error(error, g_steal_pointer(&refusal));
+	return FALSE;
 }
 
 static void trim(VialSandbox *sandbox)

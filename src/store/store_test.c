@@ -210,6 +210,63 @@ static void test_a_failing_record_does_not_take_others_with_it(Fixture *f, gcons
 }
 
 /* As a backup does: what it began to read must stay readable, so nothing can be moved out of the log over it. */
+static guint count_snapshots(Fixture *f)
+{
+	g_autoptr(GPtrArray) records = vial_store_load_snapshots(f->store, NULL);
+
+	return records->len;
+}
+
+/* A deletion that the database refuses takes back the record that came with it, and nothing else of the batch. */
+static void test_an_exchange_is_all_or_nothing(Fixture *f, gconstpointer unused)
+{
+	VialSandboxRecord one = sandbox("one", "running"), winner = sandbox("winner", "running"), other = sandbox("other", "running");
+	VialSnapshotRecord undo = { .id = (char *)"undo",
+		                    .project = (char *)"default",
+		                    .sandbox_id = (char *)"one",
+		                    .template_name = (char *)"base",
+		                    .name = (char *)"",
+		                    .document = (char *)"{}" };
+	sqlite3 *db;
+
+	f->n_pending = 3;
+	vial_store_put_sandbox(f->store, &one, done, f);
+	vial_store_put_sandbox(f->store, &winner, done, f);
+	vial_store_put_snapshot(f->store, &undo, done, f);
+	settle(f);
+	reopen(f);
+	g_assert_cmpint(sqlite3_open(f->path, &db), ==, SQLITE_OK);
+	g_assert_cmpint(sqlite3_exec(db, "CREATE TRIGGER no BEFORE DELETE ON snapshots BEGIN SELECT RAISE(FAIL, 'no'); END", NULL, NULL, NULL), ==,
+	                SQLITE_OK);
+	one.status = (char *)"paused";
+	f->n_pending = 2;
+	vial_store_exchange_sandbox(f->store, &one, "winner", "undo", done, f);
+	vial_store_put_sandbox(f->store, &other, done, f);
+	settle(f);
+	g_assert_cmpint(f->n_failed, ==, 1);
+	reopen(f);
+	g_autoptr(GPtrArray) before = vial_store_load_sandboxes(f->store, NULL);
+	g_assert_cmpuint(before->len, ==, 3);
+	for (guint i = 0; i < before->len; i++)
+		g_assert_cmpstr(((VialSandboxRecord *)before->pdata[i])->status, ==, "running");
+	g_assert_cmpuint(count_snapshots(f), ==, 1);
+	g_assert_cmpint(sqlite3_exec(db, "DROP TRIGGER no", NULL, NULL, NULL), ==, SQLITE_OK);
+	sqlite3_close(db);
+	f->n_pending = 1;
+	vial_store_exchange_sandbox(f->store, &one, "winner", "undo", done, f);
+	settle(f);
+	g_assert_cmpint(f->n_failed, ==, 1);
+	reopen(f);
+	g_autoptr(GPtrArray) after = vial_store_load_sandboxes(f->store, NULL);
+	g_assert_cmpuint(after->len, ==, 2);
+	for (guint i = 0; i < after->len; i++) {
+		const VialSandboxRecord *record = after->pdata[i];
+
+		g_assert_cmpstr(record->status, ==, strcmp(record->id, "one") == 0 ? "paused" : "running");
+	}
+	g_assert_cmpuint(count_snapshots(f), ==, 0);
+}
+
 static void test_what_is_committed_is_no_failure_while_somebody_reads(Fixture *f, gconstpointer unused)
 {
 	VialSnapshotRecord snapshot = { .id = (char *)"s",
@@ -328,6 +385,7 @@ int main(int argc, char **argv)
 	g_test_init(&argc, &argv, NULL);
 	vial_log_setup(VIAL_LOG_ERROR, VIAL_LOG_TEXT);
 #define ADD(path, function) g_test_add(path, Fixture, NULL, set_up, function, tear_down)
+	ADD("/store/an-exchange-is-all-or-nothing", test_an_exchange_is_all_or_nothing);
 	ADD("/store/remembers", test_remembers);
 	ADD("/store/keeps-the-order-under-load", test_keeps_the_order_under_load);
 	ADD("/store/closing-writes-what-is-queued", test_closing_writes_what_is_queued);

@@ -362,6 +362,42 @@ def test_a_crash_of_viald_loses_no_sandbox(lab, state):
         sandbox.delete()
 
 
+@after(test_a_sandbox_is_restored_from_the_template)
+def test_rollback_undo_and_merge_exchange_the_machine_in_place(lab, state):
+    client = state["client"]
+    sandbox = client.create()
+    before = folders(state)
+    run(sandbox, "x = 1")
+    remember(sandbox, "saved")
+    snapshot = sandbox.call("POST", "/snapshots", {})["id"]
+    remember(sandbox, "lost")
+    run(sandbox, "x = 2")
+    began = time.monotonic()
+    answer = sandbox.call("POST", "/rollback", {"snapshot": snapshot})
+    lab.figure("viald_rollback_s", time.monotonic() - began)
+    expect(answer["id"] == sandbox.id and answer["status"] == "running", answer)
+    expect(recall(sandbox) == ["saved"] * 2 and run(sandbox, "print(x)") == "1", "memory, disk and variables")
+    expect(sh(sandbox, "hostname") == sandbox.id, "its own name")
+    skew = abs(int(sh(sandbox, "date +%s%N")) / 1e9 - time.time())
+    expect(skew < 3, f"the clock is {skew} s off")
+    wait_for(lambda: len(folders(state)) == len(before))
+    began = time.monotonic()
+    sh(sandbox, "rm -rf /workspace/* /dev/shm/*", undo=True)
+    lab.figure("viald_exec_with_undo_s", time.monotonic() - began)
+    expect(sandbox.refresh()["undos"] == 1 and sh(sandbox, "ls /workspace") == "", sandbox.info)
+    expect(sandbox.call("POST", "/undo")["undos"] == 0 and recall(sandbox) == ["saved"] * 2, "what was removed is back")
+    expect(sandbox.ask("POST", "/undo").status == 409, "there was one")
+    child = fork(state, sandbox, 1)[0]
+    remember(child, "won")
+    sandbox.call("POST", "/merge", {"winner": child.id})
+    expect(recall(sandbox) == ["won"] * 2 and sh(sandbox, "hostname") == sandbox.id and child.ask("GET").status == 404, "the child goes on as its parent")
+    wait_for(lambda: len(folders(state)) == len(before))
+    client = crash(state, sandbox)
+    expect(recall(sandbox) == ["won"] * 2, "and outlives viald")
+    client.call("DELETE", f"/v1/snapshots/{snapshot}")
+    sandbox.delete()
+
+
 def monitors():
     found = set()
     for pid in filter(str.isdigit, os.listdir("/proc")):

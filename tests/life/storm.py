@@ -30,7 +30,8 @@ PROGRAMS = {"runsc-sandbox", "runsc-gofer", "vial-shim", "vial-vmm", "runsc"}
 SETTLED = {"running", "paused", "hibernated", "failed"}
 
 VERBS = {"exec": 8, "run": 8, "sleep": 2, "pause": 3, "resume": 6, "hibernate": 4, "wake": 3, "snapshot": 2, "fork": 2, "fork_tree": 1, "promote": 1,
-         "create": 3, "restore": 2, "forget": 2, "delete": 2, "lifecycle": 2, "network": 2, "write": 2, "read": 2, "look": 3, "logs": 1}
+         "create": 3, "restore": 2, "forget": 2, "delete": 2, "lifecycle": 2, "network": 2, "write": 2, "read": 2, "look": 3, "logs": 1,
+         "keep": 3, "undo": 2, "rollback": 2, "merge": 1}
 # What may be answered besides success: not there, not in this state, too many, gone or going, too late.
 REFUSALS = {404, 409, 429, 503, 504}
 
@@ -43,6 +44,7 @@ class Storm:
         self.tokens = {}      # sandbox id -> value of its variable, or None where that is not known
         self.snapshots = {}   # snapshot id -> the same
         self.ended = set()    # ids that were seen failed
+        self.exchanged = set()  # ids whose machine was to be exchanged: that brings one back that had failed, and cuts off who reads from it
         self.cut = {}         # sandbox id -> what was being read from it when the answer broke off
         self.statuses = Counter()
         self.recent = []
@@ -209,6 +211,39 @@ class Storm:
         for gone in answer.json()["deleted"] if answer else []:
             self.drop(self.tokens, gone)
 
+    def keep(self, rng, id_, path):
+        expected = self.token_of(self.tokens, id_)
+        answer = self.ask(rng, "keep", "POST", f"{path}/run", {"code": "x", "undo": True, "timeout_ms": 60_000})
+        if answer and expected is not None:
+            result = answer.json()
+            if result.get("results") and result["results"][-1]["text/plain"] != str(expected):
+                self.complain(f"x of {id_} is {result['results']}, not {expected}")
+
+    def undo(self, rng, id_, path):
+        self.exchanged.add(id_)
+        if self.token_of(self.tokens, id_) is not None:  # x was there before anything could be kept
+            self.ask(rng, "undo", "POST", f"{path}/undo")
+
+    def alike(self, table, id_):
+        """Of the same token, so that nobody who looks at x meanwhile can tell."""
+        with self.lock:
+            token = self.tokens.get(id_)
+            return [other for other, its in table.items() if token is not None and its == token and other != id_]
+
+    def rollback(self, rng, id_, path):
+        self.exchanged.add(id_)
+        snapshot = self.pick(rng, self.alike(self.snapshots, id_))
+        if snapshot:
+            self.ask(rng, "rollback", "POST", f"{path}/rollback", {"snapshot": snapshot})
+
+    def merge(self, rng, id_, path):
+        winner = self.pick(rng, self.alike(self.tokens, id_))
+        if not winner:
+            return
+        self.exchanged.update((id_, winner))
+        if self.ask(rng, "merge", "POST", f"{path}/merge", {"winner": winner}):
+            self.drop(self.tokens, winner)
+
     def delete(self, rng, id_, path):
         if self.ask(rng, "delete", "DELETE", path):
             self.drop(self.tokens, id_)
@@ -238,7 +273,7 @@ class Storm:
             was_ended = id_ in self.ended
             if shown["status"] == "failed":
                 self.ended.add(id_)
-        if was_ended and shown["status"] != "failed":
+        if was_ended and shown["status"] != "failed" and id_ not in self.exchanged:
             self.complain(f"{id_} had failed and is {shown['status']}")
         if shown["status"] == "failed" and not shown.get("reason"):
             self.complain(f"{id_} failed without a reason")
@@ -303,10 +338,12 @@ class Storm:
             return all(entry["status"] in SETTLED for entry in shown.values())
 
         def cut_without_a_death():
-            return [problem for id_, problem in self.cut.items() if id_ in shown and shown[id_]["status"] != "failed"]
+            return [problem for id_, problem in self.cut.items() if id_ in shown and shown[id_]["status"] != "failed" and id_ not in self.exchanged]
 
         wait_for(lambda: is_settled() and not cut_without_a_death())
         self.cut.clear()
+        self.ended -= self.exchanged
+        self.exchanged.clear()
         with self.lock:
             # Children of a fork whose answer was an error are there all the same: they are the storm's, too.
             self.tokens = {id_: self.tokens.get(id_) for id_ in shown}

@@ -371,6 +371,10 @@ def test_they_count_against_the_projects_snapshots_and_give_way_to_newer_ones_of
     assert value(second, "'y' in globals()") == "False"
     run(first, "x = 2", undo=True)
     assert first.refresh()["undos"] == 1 and undo(first)["undos"] == 0 and value(first, "x") == "1"
+    run(first, "x = 3", undo=True)
+    client.call("PUT", "/v1/projects/small/quotas", {"max_snapshot_bytes": size // 2})
+    check_refusal(first.ask("POST", "/run", {"code": "x = 4", "undo": True}), 429)
+    assert first.refresh()["undos"] == 1, "what would not have helped was not given up"
     for one in (first, second):
         one.delete()
     assert client.call("GET", "/v1/projects/small/quotas")["used"]["snapshot_bytes"] == 0

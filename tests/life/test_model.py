@@ -26,6 +26,7 @@ STEPS = int(os.environ.get("VIAL_MODEL_STEPS", 200))
 STORM_STEPS = int(os.environ.get("VIAL_LIFE_STEPS", 600))
 MOST_SANDBOXES = 6
 MOST_SNAPSHOTS = 4
+UNDO_POINTS = 3  # viald's default
 
 
 class World:
@@ -35,6 +36,7 @@ class World:
         self.known = {}      # sandbox id -> number
         self.paused = set()
         self.snapshots = {}  # snapshot id -> number
+        self.before = {}     # sandbox id -> the numbers before its last runs with undo
         self.counter = 0
 
     def sandbox(self, id_):
@@ -101,6 +103,38 @@ class World:
             snapshot = self.rng.choice(sorted(self.snapshots))
             self.add(self.daemon.client().create(from_snapshot=snapshot), self.snapshots[snapshot])
 
+    def write_undoably(self):
+        id_ = self.pick()
+        if id_:
+            self.before[id_] = self.before.get(id_, [])[-UNDO_POINTS + 1:] + [self.known[id_]]
+            self.counter += 1
+            run(self.sandbox(id_), f"x = {self.counter}\nopen('/workspace/x', 'w').write('{self.counter}')", undo=True)
+            self.known[id_] = self.counter
+
+    def undo(self):
+        id_ = self.rng.choice(sorted(self.known)) if self.known else None
+        if id_ and self.before.get(id_):
+            self.sandbox(id_).call("POST", "/undo")
+            self.known[id_] = self.before[id_].pop()
+            self.paused.discard(id_)
+
+    def rollback(self):
+        if self.snapshots and self.known:
+            id_, snapshot = self.rng.choice(sorted(self.known)), self.rng.choice(sorted(self.snapshots))
+            self.sandbox(id_).call("POST", "/rollback", {"snapshot": snapshot})
+            self.known[id_] = self.snapshots[snapshot]
+            self.paused.discard(id_)
+
+    def merge(self):
+        winner = self.pick()
+        others = [id_ for id_ in sorted(self.known) if id_ != winner]
+        if winner and len(others) > 1:
+            id_ = self.rng.choice(others)
+            self.sandbox(id_).call("POST", "/merge", {"winner": winner})
+            self.known[id_] = self.known.pop(winner)
+            self.before.pop(winner, None)
+            self.paused.discard(id_)
+
     def forget(self):
         if self.snapshots:
             snapshot = self.rng.choice(sorted(self.snapshots))
@@ -112,6 +146,7 @@ class World:
             id_ = self.rng.choice(sorted(self.known))
             self.sandbox(id_).delete()
             del self.known[id_]
+            self.before.pop(id_, None)
             self.paused.discard(id_)
 
     def crash(self):
@@ -119,7 +154,9 @@ class World:
         self.daemon.start()
 
     def audit(self):
-        listed = {entry["id"]: entry["status"] for entry in self.daemon.client().sandboxes()}
+        entries = self.daemon.client().sandboxes()
+        listed = {entry["id"]: entry["status"] for entry in entries}
+        assert {entry["id"]: entry["undos"] for entry in entries if entry["undos"]} == {id_: len(kept) for id_, kept in self.before.items() if kept}
         assert set(listed) == set(self.known)
         assert {id_ for id_, status in listed.items() if status == "paused"} == self.paused
         assert set(listed.values()) <= {"running", "paused", "hibernated"}, listed
@@ -127,7 +164,7 @@ class World:
 
 
 VERBS = {"create": 3, "write": 6, "check": 6, "hibernate": 4, "pause": 2, "resume": 3, "fork": 3, "snapshot": 2, "restore": 2,
-         "forget": 1, "delete": 2, "crash": 1}
+         "write_undoably": 3, "undo": 3, "rollback": 2, "merge": 1, "forget": 1, "delete": 2, "crash": 1}
 
 
 def test_random_life_cycles_with_crashes_agree_with_the_model():
