@@ -25,7 +25,7 @@ def belongings(client, sandbox):
     context = sandbox.call("POST", "/repl/sessions", {"language": "python"})
     pid = sandbox.spawn("sleep 1000")
     snapshot = sandbox.call("POST", "/snapshots", {})
-    yield {"id": sandbox.id, "sid": context["id"], "pid": str(pid), "snapshot": snapshot["id"], "port": "8000", "path": "x", "name": "minimal",
+    yield {"id": sandbox.id, "sid": context["id"], "pid": str(pid), "snapshot": snapshot["id"], "port": "8000", "path": "x", "name": "minimal", "build": UNKNOWN_ID,
            "project": "default", "key": client.call("GET", "/v1/me")["key_id"], "seq": "1"}
     client.ask("DELETE", f"/v1/snapshots/{snapshot['id']}")
 
