@@ -3,6 +3,7 @@
 
 import hashlib
 import os
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -174,6 +175,30 @@ def test_warm_code_that_fails_says_how(daemon):
     assert "so far so good" in str(problem.value) and "ValueError" in str(problem.value) and "no model here" in str(problem.value)
     folder = daemon.data / "templates" / made["record"]["folder"]
     assert not list(folder.iterdir()), "nothing is left of the checkpoint"
+
+
+def test_templates_that_are_to_be_baked_at_once_wait_for_each_other(daemon, client):
+    made = [daemon.make(f"at-once-{number}", f"echo {number} > /opt/number") for number in range(3)]
+    with ThreadPoolExecutor(len(made)) as threads:
+        ready = list(threads.map(daemon.put, made))
+    assert len({template["hash"] for template in ready}) == 3
+    for number in range(3):
+        sandbox = client.create(template=f"at-once-{number}")
+        assert sandbox.info["boot_mode"] == "restore" and sh(sandbox, "cat /opt/number") == str(number)
+        sandbox.delete()
+
+
+def test_a_viald_that_stops_gives_up_what_it_bakes_and_leaves_nothing(start_daemon):
+    daemon = start_daemon()
+    made = [daemon.make(f"interrupted-{number}", f"echo {number} > /opt/number", warm="import time; time.sleep(600)") for number in range(2)]
+    with ThreadPoolExecutor(len(made)) as threads:
+        answers = [threads.submit(daemon.put, one) for one in made]
+        wait_until(lambda: "running its warm code" in daemon.log_text(), 120, daemon.log_text)
+        daemon.stop()
+        for answer in answers:
+            with pytest.raises((Refused, ValueError, OSError)):
+                answer.result()
+    assert not list((daemon.data / "templates").glob("*/ba*"))
 
 
 def test_a_layer_that_is_too_large_is_cut_off_and_leaves_nothing(daemon):
