@@ -94,7 +94,8 @@ static int builds_run(VialCli *cli, int argc, char **argv)
 		vial_table_add(table, id);
 		vial_table_add(table, vial_api_string(build, "template"));
 		vial_table_add(table, vial_api_string(build, "status"));
-		vial_table_add_take(table, g_strdup_printf("%d/%d", (int)vial_api_integer(build, "step", 0), (int)vial_api_integer(build, "steps_total", 0)));
+		vial_table_add_take(
+			table, g_strdup_printf("%d/%d", (int)vial_api_integer(build, "step", 0), (int)vial_api_integer(build, "steps_total", 0)));
 		vial_table_add_take(table, vial_output_age(vial_api_string(build, "created_at")));
 		vial_table_add(table, vial_api_string(build, "error"));
 	}
@@ -151,9 +152,10 @@ static int cancel_run(VialCli *cli, int argc, char **argv)
 }
 
 static const VialVerb verbs[] = {
-	{ "build", "", "build one from a Dockerfile of RUN, ENV, WORKDIR and ARG, and follow it", vial_template_build_run, vial_template_build_options, 0, 0, NULL,
-	  NULL },
-	{ "rebuild", "NAME[:TAG]", "the same steps again, on what the base is now", vial_template_rebuild_run, vial_template_rebuild_options, 1, 1, "@template", NULL },
+	{ "build", "", "build one from a Dockerfile of RUN, ENV, WORKDIR and ARG, and follow it", vial_template_build_run,
+	  vial_template_build_options, 0, 0, NULL, NULL },
+	{ "rebuild", "NAME[:TAG]", "the same steps again, on what the base is now", vial_template_rebuild_run, vial_template_rebuild_options, 1, 1,
+	  "@template", NULL },
 	{ "ls", "", "those of the project", ls_run, ls_options, 0, 0, NULL, NULL },
 	{ "show", "NAME[:TAG]", "all about one", show_run, NULL, 1, 1, "@template", NULL },
 	{ "rm", "NAME[:TAG]...", "forget them; what was made of them lives on", rm_run, rm_options, 1, -1, "@template", NULL },
@@ -165,7 +167,8 @@ static const VialVerb verbs[] = {
 
 const VialSyntax vial_template_syntax = {
 	.arguments = "VERB",
-	.description = "Templates of the project's own. A build runs in a sandbox of its base; its log is shown, and the exit status says whether the template is "
+	.description = "Templates of the project's own. A build runs in a sandbox of its base; its log is shown, and the exit status says whether "
+	               "the template is "
 		       "ready. Ctrl-C stops watching, not the build.\n\n"
 		       "  vial template build -f Dockerfile -t analytics:v2 --network open --warm imports.py\n"
 		       "  TOKEN=... vial template build -t tools --secret TOKEN --build-arg VERSION=3\n"

@@ -18,12 +18,19 @@ static gint64 memory_mb = -1, disk_mb = -1, timeout_seconds = -1;
 static double cpu = -1;
 static gboolean no_cache, is_detached, does_follow, is_raw;
 
-#define SECRET_OPTION \
-	{ 0, "secret", VIAL_OPTION_LIST, &secret_names, "NAME", "give the steps this variable of our environment; it is in no layer, log or record", NULL }
-#define CACHE_OPTION \
-	{ 0, "no-cache", VIAL_OPTION_FLAG, &no_cache, NULL, "run the steps also if they were run before", NULL }
-#define DETACH_OPTION \
-	{ 'd', "detach", VIAL_OPTION_FLAG, &is_detached, NULL, "do not watch: print the build's id", NULL }
+#define SECRET_OPTION                                                                                             \
+	{                                                                                                         \
+		0, "secret", VIAL_OPTION_LIST, &secret_names, "NAME",                                             \
+			"give the steps this variable of our environment; it is in no layer, log or record", NULL \
+	}
+#define CACHE_OPTION                                                                                                 \
+	{                                                                                                            \
+		0, "no-cache", VIAL_OPTION_FLAG, &no_cache, NULL, "run the steps also if they were run before", NULL \
+	}
+#define DETACH_OPTION                                                                                           \
+	{                                                                                                       \
+		'd', "detach", VIAL_OPTION_FLAG, &is_detached, NULL, "do not watch: print the build's id", NULL \
+	}
 #define END                                                       \
 	{                                                         \
 		0, NULL, VIAL_OPTION_FLAG, NULL, NULL, NULL, NULL \
@@ -35,7 +42,8 @@ const VialOption vial_template_build_options[] = {
 	{ 0, "base", VIAL_OPTION_STRING, &base_name, "TEMPLATE", "what it is built on", "@template" },
 	{ 0, "build-arg", VIAL_OPTION_LIST, &build_args, "K=V", "a value for an ARG; several times", NULL },
 	SECRET_OPTION,
-	{ 0, "network", VIAL_OPTION_STRING, &network_mode, "MODE", "of the build: disabled (as without), open or filtered", "disabled open filtered" },
+	{ 0, "network", VIAL_OPTION_STRING, &network_mode, "MODE", "of the build: disabled (as without), open or filtered",
+	  "disabled open filtered" },
 	{ 0, "allow", VIAL_OPTION_LIST, &allowed, "HOST", "let the build reach this; implies filtered", NULL },
 	{ 0, "deny", VIAL_OPTION_LIST, &denied, "HOST", "but not this", NULL },
 	{ 0, "warm", VIAL_OPTION_STRING, &warm_name, "FILE", "Python that runs before baking, so that every sandbox starts with it done", "@file" },
@@ -75,7 +83,8 @@ static gboolean on_line(const char *event, json_t *data, gpointer user, GError *
 		return TRUE;
 	if (g_strcmp0(vial_api_string(data, "stream"), "event") == 0 && !vial_sink_write(&watch->sink, "==> ", 4, error))
 		return FALSE;
-	return vial_sink_write(&watch->sink, json_string_value(text), json_string_length(text), error) && vial_sink_write(&watch->sink, "\n", 1, error);
+	return vial_sink_write(&watch->sink, json_string_value(text), json_string_length(text), error) &&
+	       vial_sink_write(&watch->sink, "\n", 1, error);
 }
 
 static gboolean watch_build(VialCli *cli, const char *id, gboolean follows, int fd, GError **error)
@@ -99,7 +108,8 @@ static int tell_end(VialCli *cli, const char *id, gboolean prints_name)
 		return vial_output_fail(cli, error);
 	if (prints_name && cli->is_json)
 		vial_output_json(build);
-	g_autofree char *status = vial_api_line(build, "status"), *template = vial_api_line(build, "template"), *problem = vial_api_line(build, "error");
+	g_autofree char *status = vial_api_line(build, "status"), *template = vial_api_line(build, "template"),
+			*problem = vial_api_line(build, "error");
 	if (strcmp(status, "ready") == 0) {
 		if (prints_name && !cli->is_json)
 			puts(template);
@@ -160,8 +170,8 @@ static json_t *read_secrets(GError **error)
 	for (guint i = 0; secret_names && i < secret_names->len; i++) {
 		const char *name = secret_names->pdata[i], *value = g_getenv(name);
 		if (strchr(name, '=') || !value) {
-			g_set_error(error, VIAL_HTTP_ERROR, VIAL_HTTP_FAILED, "--secret takes the name of a variable of the environment, and there is no %.*s",
-			            (int)strcspn(name, "="), name);
+			g_set_error(error, VIAL_HTTP_ERROR, VIAL_HTTP_FAILED,
+			            "--secret takes the name of a variable of the environment, and there is no %.*s", (int)strcspn(name, "="), name);
 			return NULL;
 		}
 		json_object_set_new(secrets, name, json_string(value));
@@ -196,7 +206,8 @@ int vial_template_build_run(VialCli *cli, int argc, char **argv)
 	g_autoptr(json_t) args = error ? NULL : vial_api_object_from_pairs(build_args, "--build-arg", &error);
 	if (error)
 		return vial_output_fail(cli, error);
-	json_t *body = json_pack("{s:s, s:s, s:s*, s:s*, s:s*}", "name", tag_name, "dockerfile", dockerfile, "base", base_name, "warm", warm, "tier", tier_name);
+	json_t *body = json_pack("{s:s, s:s, s:s*, s:s*, s:s*}", "name", tag_name, "dockerfile", dockerfile, "base", base_name, "warm", warm, "tier",
+	                         tier_name);
 	if (json_object_size(args) > 0)
 		json_object_set(body, "args", args);
 	if (json_object_size(secrets) > 0)

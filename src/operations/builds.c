@@ -34,7 +34,8 @@ static Waiter *waiter_new(const VialCaller *caller, VialEntry *entry, VialDocume
 {
 	Waiter *waiter = g_new0(Waiter, 1);
 
-	*waiter = (Waiter){ .entry = entry, .app = caller->app, .project = g_strdup(caller->principal->project), .document_done = done, .data = data };
+	*waiter =
+		(Waiter){ .entry = entry, .app = caller->app, .project = g_strdup(caller->principal->project), .document_done = done, .data = data };
 	waiter->principal = vial_identity_ref((VialIdentity *)caller->principal);
 	return waiter;
 }
@@ -116,7 +117,8 @@ static gboolean check_secrets(json_t *secrets, GError **error)
 	json_object_foreach (secrets, name, value)
 		if (json_string_length(value) < VIAL_BUILD_SECRET_MIN_BYTES)
 			return vial_fail(error, VIAL_ERROR_INVALID,
-			                 "field \"secrets.%s\" has fewer than %d characters, and could not be kept out of the log: what is that short is no secret",
+			                 "field \"secrets.%s\" has fewer than %d characters, and could not be kept out of the log: what is that "
+			                 "short is no secret",
 			                 name, VIAL_BUILD_SECRET_MIN_BYTES);
 	return TRUE;
 }
@@ -127,7 +129,8 @@ static gboolean check(const VialCaller *caller, const VialTemplateBuildRequest *
 		return vial_fail(error, VIAL_ERROR_INVALID, "give either steps or dockerfile%s", request->steps ? ", not both" : "");
 	if (request->args && !request->dockerfile)
 		return vial_fail(error, VIAL_ERROR_INVALID, "field \"args\" is for the ARGs of a dockerfile");
-	return vial_check_required("name", request->name, VIAL_NAME_MAX_BYTES, error) && vial_check_text("base", request->base, VIAL_NAME_MAX_BYTES, error) &&
+	return vial_check_required("name", request->name, VIAL_NAME_MAX_BYTES, error) &&
+	       vial_check_text("base", request->base, VIAL_NAME_MAX_BYTES, error) &&
 	       vial_check_text("warm", request->warm, VIAL_WARM_MAX_BYTES, error) && vial_check_env(request->args, error) &&
 	       check_secrets(request->secrets, error) &&
 	       vial_check_int("timeout_seconds", request->timeout_seconds, 1, caller->app->config->max_build_seconds, error);
@@ -135,8 +138,9 @@ static gboolean check(const VialCaller *caller, const VialTemplateBuildRequest *
 
 static json_t *make_source(const VialTemplateBuildRequest *request, const char *base, const Plan *plan)
 {
-	json_t *source = json_pack("{s:s, s:s*, s:O*, s:O*, s:O, s:s*, s:I}", "base", base, "dockerfile", request->dockerfile, "steps", request->steps, "args",
-	                           request->args, "network", plan->network, "warm", request->warm, "timeout_seconds", (json_int_t)plan->timeout_seconds);
+	json_t *source =
+		json_pack("{s:s, s:s*, s:O*, s:O*, s:O, s:s*, s:I}", "base", base, "dockerfile", request->dockerfile, "steps", request->steps, "args",
+	                  request->args, "network", plan->network, "warm", request->warm, "timeout_seconds", (json_int_t)plan->timeout_seconds);
 	json_t *names = json_array(), *value;
 	const char *name;
 
@@ -153,8 +157,8 @@ static json_t *make_source(const VialTemplateBuildRequest *request, const char *
 
 static gboolean read_steps(const VialTemplateBuildRequest *request, const VialTemplate *base, Plan *plan, GError **error)
 {
-	plan->steps = request->dockerfile ? vial_dockerfile_parse(request->dockerfile, request->args, base->env, base->workdir, error) :
-	                                    vial_steps_read(request->steps, base->workdir, error);
+	plan->steps = request->dockerfile ? vial_dockerfile_parse(request->dockerfile, request->args, base->env, base->workdir, error)
+	                                  : vial_steps_read(request->steps, base->workdir, error);
 	if (!plan->steps || !vial_steps_check(plan->steps, error))
 		return FALSE;
 	if (json_array_size(plan->steps) > 0 || request->warm)
@@ -193,8 +197,8 @@ static gboolean make_plan(const VialCaller *caller, VialVerb verb, const VialTem
 	    !read_limits(request, base, &plan->limits, error) || !read_steps(request, base, plan, error) ||
 	    !read_network(caller, request->network, plan, error))
 		return FALSE;
-	plan->timeout_seconds =
-		request->timeout_seconds == VIAL_UNSAID ? MIN(DEFAULT_TIMEOUT_SECONDS, caller->app->config->max_build_seconds) : request->timeout_seconds;
+	plan->timeout_seconds = request->timeout_seconds == VIAL_UNSAID ? MIN(DEFAULT_TIMEOUT_SECONDS, caller->app->config->max_build_seconds)
+	                                                                : request->timeout_seconds;
 	plan->source = make_source(request, base_name, plan);
 	if (is_within(caller, request, base_name, plan, &refusal))
 		return TRUE;
@@ -231,7 +235,8 @@ static json_t *build_record(const VialTemplateBuildRequest *request, const Plan 
 	return body;
 }
 
-static gboolean build(const VialCaller *caller, VialVerb verb, const VialTemplateBuildRequest *request, VialDocumentDone done, gpointer data, GError **error)
+static gboolean build(const VialCaller *caller, VialVerb verb, const VialTemplateBuildRequest *request, VialDocumentDone done, gpointer data,
+                      GError **error)
 {
 	g_auto(Plan) plan = { 0 };
 	VialBuildRequest wanted;
@@ -240,8 +245,7 @@ static gboolean build(const VialCaller *caller, VialVerb verb, const VialTemplat
 	VialEntry *entry;
 	Waiter *waiter;
 
-	if (!make_plan(caller, verb, request, &plan, error) ||
-	    !(entry = vial_entry_begin(caller, verb, NULL, build_record(request, &plan), error)))
+	if (!make_plan(caller, verb, request, &plan, error) || !(entry = vial_entry_begin(caller, verb, NULL, build_record(request, &plan), error)))
 		return FALSE;
 	wanted = (VialBuildRequest){
 		.name = plan.name,
@@ -267,7 +271,8 @@ static gboolean build(const VialCaller *caller, VialVerb verb, const VialTemplat
 	return TRUE;
 }
 
-gboolean vial_op_template_build(const VialCaller *caller, const VialTemplateBuildRequest *request, VialDocumentDone done, gpointer data, GError **error)
+gboolean vial_op_template_build(const VialCaller *caller, const VialTemplateBuildRequest *request, VialDocumentDone done, gpointer data,
+                                GError **error)
 {
 	return vial_operation_admit(caller, VIAL_VERB_TEMPLATE_BUILD, NULL, 1, NULL, error) &&
 	       build(caller, VIAL_VERB_TEMPLATE_BUILD, request, done, data, error);
@@ -300,13 +305,13 @@ static gboolean has_secrets(const json_t *source, json_t *secrets, GError **erro
 
 	json_array_foreach (json_object_get(source, "secret_names"), i, name)
 		if (!json_object_get(secrets, json_string_value(name)))
-			return vial_fail(error, VIAL_ERROR_INVALID, "field \"secrets.%s\" is required: it was built with it, and secrets are not kept",
-			                 json_string_value(name));
+			return vial_fail(error, VIAL_ERROR_INVALID,
+			                 "field \"secrets.%s\" is required: it was built with it, and secrets are not kept", json_string_value(name));
 	return TRUE;
 }
 
-gboolean vial_op_template_rebuild(const VialCaller *caller, const char *name, json_t *secrets, gboolean no_cache, VialDocumentDone done, gpointer data,
-                                  GError **error)
+gboolean vial_op_template_rebuild(const VialCaller *caller, const char *name, json_t *secrets, gboolean no_cache, VialDocumentDone done,
+                                  gpointer data, GError **error)
 {
 	VialTemplateBuildRequest request = { .name = name, .secrets = secrets, .no_cache = no_cache };
 	const VialCustomTemplate *custom;
@@ -400,7 +405,8 @@ gboolean vial_op_template_from_sandbox(const VialCaller *caller, const char *san
 	Waiter *waiter;
 
 	if (!vial_operation_admit(caller, VIAL_VERB_TEMPLATE_MAKE, sandbox_id, 0, &sandbox, error) ||
-	    !vial_check_required("name", name, VIAL_NAME_MAX_BYTES, error) || !vial_template_name_split(caller->app, "name", name, &base, &tag, error))
+	    !vial_check_required("name", name, VIAL_NAME_MAX_BYTES, error) ||
+	    !vial_template_name_split(caller->app, "name", name, &base, &tag, error))
 		return FALSE;
 	if (!vial_ceiling_template(caller->app, caller->principal, name, &refusal)) {
 		vial_entry_refuse(caller, VIAL_VERB_TEMPLATE_MAKE, sandbox, NULL, refusal);

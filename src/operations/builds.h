@@ -23,10 +23,11 @@ typedef struct {
 } VialTemplateBuildRequest;
 
 /* `document` is the build. */
-gboolean vial_op_template_build(const VialCaller *caller, const VialTemplateBuildRequest *request, VialDocumentDone done, gpointer data, GError **error);
+gboolean vial_op_template_build(const VialCaller *caller, const VialTemplateBuildRequest *request, VialDocumentDone done, gpointer data,
+                                GError **error);
 /* The same again, on what the base is now; secrets have to be given again. */
-gboolean vial_op_template_rebuild(const VialCaller *caller, const char *name, json_t *secrets, gboolean no_cache, VialDocumentDone done, gpointer data,
-                                  GError **error);
+gboolean vial_op_template_rebuild(const VialCaller *caller, const char *name, json_t *secrets, gboolean no_cache, VialDocumentDone done,
+                                  gpointer data, GError **error);
 gboolean vial_op_template_delete(const VialCaller *caller, const char *name, VialOperationDone done, gpointer data, GError **error);
 /* This sandbox, as it is now. `document` is the template. */
 gboolean vial_op_template_from_sandbox(const VialCaller *caller, const char *sandbox_id, const char *name, VialDocumentDone done, gpointer data,

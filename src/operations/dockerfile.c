@@ -417,7 +417,8 @@ static char *as_script(const char *text, const char *end)
 
 	for (gsize i = 0; i < G_N_ELEMENTS(forms); i++)
 		if (g_str_has_prefix(text, forms[i]))
-			return g_strndup(text + strlen(forms[i]), strlen(text) - strlen(forms[i]) - MIN(strlen(end), strlen(text) - strlen(forms[i])));
+			return g_strndup(text + strlen(forms[i]),
+			                 strlen(text) - strlen(forms[i]) - MIN(strlen(end), strlen(text) - strlen(forms[i])));
 	return NULL;
 }
 
@@ -442,7 +443,8 @@ static gboolean read_run(Reader *reader, const char *text, GError **error)
 	if (g_str_has_prefix(text, "--")) {
 		g_autofree char *flag = g_strndup(text, strcspn(text, "= \t"));
 
-		return complain(reader, error, "RUN %s is not known here: a build has its own network and secrets (the fields network and secrets), and no mounts",
+		return complain(reader, error,
+		                "RUN %s is not known here: a build has its own network and secrets (the fields network and secrets), and no mounts",
 		                flag);
 	}
 	json_array_foreach (words, i, word)
@@ -548,7 +550,9 @@ static gboolean read_all(Reader *reader, GError **error)
 
 json_t *vial_dockerfile_parse(const char *text, json_t *args, json_t *env, const char *workdir, GError **error)
 {
-	Reader reader = { .at = text, .given = args, .used = json_object(), .args = json_object(), .steps = json_array(), .workdir = g_strdup(workdir) };
+	Reader reader = {
+		.at = text, .given = args, .used = json_object(), .args = json_object(), .steps = json_array(), .workdir = g_strdup(workdir)
+	};
 	gboolean is_read;
 
 	reader.env = env ? json_deep_copy(env) : json_object();

@@ -13,8 +13,8 @@
 
 /*
  * An array of steps in the order of the file: {"run": a shell line or an array of words, "args": {…}?, "line": N}, {"env": {…}, "line": N},
- * {"workdir": an absolute path, "line": N}. `args` (an object of strings, may be NULL) are values for the file's ARGs; `env` (borrowed, may be NULL) and
- * `workdir` (may be NULL) are what the base has. NULL with an INVALID error that names the line.
+ * {"workdir": an absolute path, "line": N}. `args` (an object of strings, may be NULL) are values for the file's ARGs; `env` (borrowed, may be NULL)
+ * and `workdir` (may be NULL) are what the base has. NULL with an INVALID error that names the line.
  */
 json_t *vial_dockerfile_parse(const char *text, json_t *args, json_t *env, const char *workdir, GError **error);
 

@@ -63,10 +63,10 @@ static void test_env(void)
 {
 	expect("ENV A=b C=\"d e\" D='$A'", "[{\"env\": {\"A\": \"b\", \"C\": \"d e\", \"D\": \"$A\"}}]");
 	expect("ENV A some text here", "[{\"env\": {\"A\": \"some text here\"}}]");
-	expect("ENV A=1\nENV B=$A-${A}x C=${NO:-other} D=${A:+yes} E=\\$A F=a\\ b", "[{\"env\": {\"A\": \"1\"}}, {\"env\": {\"B\": \"1-1x\", \"C\": \"other\", "
-	                                                                           "\"D\": \"yes\", \"E\": \"$A\", \"F\": \"a b\"}}]");
-	expect("ENV PATH=/opt/bin:$PATH",
-	       "[{\"env\": {\"PATH\": \"/opt/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin\"}}]");
+	expect("ENV A=1\nENV B=$A-${A}x C=${NO:-other} D=${A:+yes} E=\\$A F=a\\ b",
+	       "[{\"env\": {\"A\": \"1\"}}, {\"env\": {\"B\": \"1-1x\", \"C\": \"other\", "
+	       "\"D\": \"yes\", \"E\": \"$A\", \"F\": \"a b\"}}]");
+	expect("ENV PATH=/opt/bin:$PATH", "[{\"env\": {\"PATH\": \"/opt/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin\"}}]");
 	refuse("RUN a\nENV\n", "line 2: ENV must");
 	refuse("ENV A=\"b", "line 1: a quote");
 	refuse("ENV =b", "line 1");
@@ -84,7 +84,8 @@ static void test_env_of_the_base(void)
 
 static void test_workdir(void)
 {
-	expect("WORKDIR /app\nWORKDIR src/../lib\nWORKDIR /x/$NO/y", "[{\"workdir\": \"/app\"}, {\"workdir\": \"/app/lib\"}, {\"workdir\": \"/x/y\"}]");
+	expect("WORKDIR /app\nWORKDIR src/../lib\nWORKDIR /x/$NO/y",
+	       "[{\"workdir\": \"/app\"}, {\"workdir\": \"/app/lib\"}, {\"workdir\": \"/x/y\"}]");
 	refuse("WORKDIR", "line 1: WORKDIR");
 	refuse("WORKDIR /a /b", "line 1: WORKDIR");
 }
@@ -107,8 +108,8 @@ static void test_args(void)
 
 static void test_refusals(void)
 {
-	static const char *const names[] = { "FROM",  "CMD",        "ENTRYPOINT",  "COPY",  "ADD",     "USER",       "VOLUME",
-		                             "EXPOSE", "LABEL",      "HEALTHCHECK", "SHELL", "ONBUILD", "STOPSIGNAL", "MAINTAINER", "FETCH" };
+	static const char *const names[] = { "FROM",  "CMD",         "ENTRYPOINT", "COPY",    "ADD",        "USER",       "VOLUME", "EXPOSE",
+		                             "LABEL", "HEALTHCHECK", "SHELL",      "ONBUILD", "STOPSIGNAL", "MAINTAINER", "FETCH" };
 
 	for (gsize i = 0; i < G_N_ELEMENTS(names); i++) {
 		g_autofree char *text = g_strdup_printf("# first\nRUN a \\\n b\n\n%s something\n", names[i]);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A build's log: a file of JSON lines, {"time", "step", "total", "stream": "event"|"stdout"|"stderr", "text"}, one for each line that was printed. What is
- * printed is bounded: after VIAL_BUILD_LOG_MAX_BYTES a sentence says so and the rest is left out. Values of secrets become [redacted] before anything is
- * written. Readers have their own place in the file, so that a slow one holds up nobody. Main thread; the writes are small and go to the page cache.
+ * A build's log: a file of JSON lines, {"time", "step", "total", "stream": "event"|"stdout"|"stderr", "text"}, one for each line that was printed.
+ * What is printed is bounded: after VIAL_BUILD_LOG_MAX_BYTES a sentence says so and the rest is left out. Values of secrets become [redacted] before
+ * anything is written. Readers have their own place in the file, so that a slow one holds up nobody. Main thread; the writes are small and go to the
+ * page cache.
  */
 #pragma once
 
@@ -47,8 +48,8 @@ typedef struct {
 
 typedef struct VialBuildLogReader VialBuildLogReader;
 /*
- * `log` is the one being written, or NULL for a build that has ended; followed, it ends when that is closed. Lines come from the loop. After `end` it is
- * gone. NULL with an error when the file cannot be read.
+ * `log` is the one being written, or NULL for a build that has ended; followed, it ends when that is closed. Lines come from the loop. After `end` it
+ * is gone. NULL with an error when the file cannot be read.
  */
 VialBuildLogReader *vial_build_log_read(const char *path, VialBuildLog *log, gboolean follows, const VialBuildLogSink *sink, gpointer data,
                                         GError **error);

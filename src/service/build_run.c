@@ -9,7 +9,8 @@
  * steps get secrets in their environment and nowhere else. The template is baked from a fresh boot of base and layer: nothing of the sandbox's memory
  * gets into it. Whatever goes wrong, the sandbox is deleted before the build is over.
  *
- * A step may print as much as it likes: once the log is full its output is read no faster than PACE_BYTES in PACE_MS, so that it holds up nobody else.
+ * A step may print as much as it likes: once the log is full its output is read no faster than PACE_BYTES in PACE_MS, so that it holds up nobody
+ * else.
  */
 #include <string.h>
 #include <sys/statvfs.h>
@@ -259,8 +260,8 @@ static void bake(Run *run)
 	}
 	vial_build_set_phase(build, "baking", build->step);
 	vial_build_log_step(build->log, (guint)json_array_size(build->steps), (guint)json_array_size(build->steps));
-	vial_build_log_event(build->log, template->warm ? "baking: a fresh boot, the kernels, the warm code, then the checkpoint" :
-	                                                  "baking: a fresh boot, the kernels, then the checkpoint");
+	vial_build_log_event(build->log, template->warm ? "baking: a fresh boot, the kernels, the warm code, then the checkpoint"
+	                                                : "baking: a fresh boot, the kernels, then the checkpoint");
 	vial_template_make_ready(build->app, template, on_ready, run);
 }
 
@@ -485,7 +486,8 @@ static void next_step(Run *run)
 		g_autofree char *text = describe(step);
 
 		vial_build_log_step(build->log, run->next, total);
-		vial_build_log_event(build->log, "step %u of %u: %s%s", run->next, total, text, run->sandbox || json_object_get(step, "env") ? "" : " (cached)");
+		vial_build_log_event(build->log, "step %u of %u: %s%s", run->next, total, text,
+		                     run->sandbox || json_object_get(step, "env") ? "" : " (cached)");
 		vial_build_set_phase(build, "steps", run->next);
 		if (do_step(run, step))
 			return;
@@ -585,8 +587,9 @@ static gboolean take_base(Run *run, GError **error)
 	if (!base)
 		return FALSE;
 	if (base->layers && g_strv_length(base->layers) >= VIAL_LAYERS_MAX && needs_sandbox(build))
-		return vial_fail(error, VIAL_ERROR_INVALID, "\"%s\" is a template upon %d others already, which is as many as may be; build it anew from one image",
-		                 name, VIAL_LAYERS_MAX);
+		return vial_fail(error, VIAL_ERROR_INVALID,
+		                 "\"%s\" is a template upon %d others already, which is as many as may be; build it anew from one image", name,
+		                 VIAL_LAYERS_MAX);
 	g_free(build->base_hash);
 	build->base_hash = vial_template_content_hash(base);
 	run->base_name = g_strdup(base->name);

@@ -116,11 +116,11 @@ static void copy(json_t *json, const json_t *from, const char *name)
 json_t *vial_build_json(const VialBuild *build, gboolean is_whole)
 {
 	g_autofree char *full = vial_build_full_name(build);
-	json_t *json = json_pack("{s:s, s:s, s:s, s:s*, s:s, s:s*, s:i, s:i, s:b, s:s*, s:s*}", "build_id", build->id, "name", build->name, "template",
-	                         full, "tag", build->tag, "status", state_names[build->state], "phase",
-	                         build->state == VIAL_BUILD_BUILDING ? build->phase : NULL, "step", (int)build->step, "steps_total",
-	                         (int)json_array_size(build->steps), "cached", build->is_cached, "error", build->error, "template_id",
-	                         build->template_id);
+	json_t *json =
+		json_pack("{s:s, s:s, s:s, s:s*, s:s, s:s*, s:i, s:i, s:b, s:s*, s:s*}", "build_id", build->id, "name", build->name, "template", full,
+	                  "tag", build->tag, "status", state_names[build->state], "phase", build->state == VIAL_BUILD_BUILDING ? build->phase : NULL,
+	                  "step", (int)build->step, "steps_total", (int)json_array_size(build->steps), "cached", build->is_cached, "error",
+	                  build->error, "template_id", build->template_id);
 
 	copy(json, build->source, "base");
 	if (build->exit_code >= 0)
@@ -135,7 +135,8 @@ json_t *vial_build_json(const VialBuild *build, gboolean is_whole)
 	set_time(json, "started_at", build->started_at_ms);
 	set_time(json, "ended_at", build->ended_at_ms);
 	if (is_whole) {
-		static const char *const fields[] = { "dockerfile", "args", "cpu", "memory_mb", "disk_mb", "network", "secret_names", "warm", "timeout_seconds" };
+		static const char *const fields[] = { "dockerfile", "args",         "cpu",  "memory_mb",      "disk_mb",
+			                              "network",    "secret_names", "warm", "timeout_seconds" };
 
 		for (gsize i = 0; i < G_N_ELEMENTS(fields); i++)
 			copy(json, build->source, fields[i]);
@@ -148,9 +149,9 @@ json_t *vial_build_json(const VialBuild *build, gboolean is_whole)
 void vial_build_store(VialBuild *build, VialStoreDone done, gpointer data)
 {
 	g_autoptr(json_t) document =
-		json_pack("{s:s*, s:O, s:O, s:O, s:f, s:I, s:I, s:I, s:I, s:b, s:i, s:b, s:s*, s:s*, s:I, s:s*, s:i, s:O*, s:s*, s:s*, s:I, s:I}", "tag",
-	                  build->tag, "source", build->source, "steps", build->steps, "network", build->network, "cpu", build->limits.cpu, "memory_mb",
-	                  (json_int_t)build->limits.memory_mb, "disk_mb", (json_int_t)build->limits.disk_mb, "process_limit",
+		json_pack("{s:s*, s:O, s:O, s:O, s:f, s:I, s:I, s:I, s:I, s:b, s:i, s:b, s:s*, s:s*, s:I, s:s*, s:i, s:O*, s:s*, s:s*, s:I, s:I}",
+	                  "tag", build->tag, "source", build->source, "steps", build->steps, "network", build->network, "cpu", build->limits.cpu,
+	                  "memory_mb", (json_int_t)build->limits.memory_mb, "disk_mb", (json_int_t)build->limits.disk_mb, "process_limit",
 	                  (json_int_t)build->limits.process_limit, "timeout_seconds", (json_int_t)build->timeout_seconds, "no_cache", build->no_cache,
 	                  "step", (int)build->step, "cached", build->is_cached, "base_hash", build->base_hash, "layer", build->layer, "layer_bytes",
 	                  (json_int_t)build->layer_bytes, "error", build->error, "exit_code", build->exit_code, "last_lines", build->last_lines,
@@ -378,7 +379,8 @@ static gboolean find_principal(VialBuild *build, GError **error)
 	key = vial_keys_find(build->app->keys, build->key_id);
 	g_clear_pointer(&build->principal, vial_identity_unref);
 	if (!key)
-		return vial_fail(error, VIAL_ERROR_FORBIDDEN, "whoever asked for this build may not any more: the key is gone, or a person's token has ended");
+		return vial_fail(error, VIAL_ERROR_FORBIDDEN,
+		                 "whoever asked for this build may not any more: the key is gone, or a person's token has ended");
 	build->principal = vial_identity_ref((VialIdentity *)vial_key_identity(key));
 	return TRUE;
 }
@@ -425,8 +427,8 @@ static void record_end(const VialBuild *build)
 	gboolean is_ready = build->state == VIAL_BUILD_READY;
 	json_t *header = json_pack("{s:s, s:s, s:s, s:{s:s, s:s, s:s}}", "action", is_ready ? "template.ready" : "template.fail", "outcome", "done",
 	                           "project", build->project, "principal", "kind", "system", "id", "system", "name", "viald");
-	json_t *body = json_pack("{s:s, s:s, s:b, s:s*, s:s*}", "build", build->id, "template", full, "cached", build->is_cached, "layer", build->layer,
-	                         "reason", build->error);
+	json_t *body = json_pack("{s:s, s:s, s:b, s:s*, s:s*}", "build", build->id, "template", full, "cached", build->is_cached, "layer",
+	                         build->layer, "reason", build->error);
 	g_autoptr(GError) error = NULL;
 
 	json_object_set_new(body, "step", json_integer(build->step));
@@ -515,8 +517,8 @@ static gboolean fits_queue(VialApp *app, const char *project, GError **error)
 		own += strcmp(((VialBuild *)l->data)->project, project) == 0;
 	if (own >= own_limit)
 		return vial_fail_with(error, VIAL_ERROR_QUOTA,
-		                      json_pack("{s:{s:s, s:s, s:i, s:i, s:i}, s:i}", "limit", "name", "max_builds_waiting_project", "scope", "project",
-		                                "limit", (int)own_limit, "used", (int)own, "asked", 1, "retry_after", 30),
+		                      json_pack("{s:{s:s, s:s, s:i, s:i, s:i}, s:i}", "limit", "name", "max_builds_waiting_project", "scope",
+		                                "project", "limit", (int)own_limit, "used", (int)own, "asked", 1, "retry_after", 30),
 		                      "%u builds of the project %s wait already, as many as may; try again when some are over", own, project);
 	if (g_queue_get_length(&app->builds->waiting) < limit)
 		return TRUE;

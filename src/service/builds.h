@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Builds of custom templates: a queue, and the state of each. pending -> building -> ready | failed. A build's steps run in a sandbox of its own (build_run.c)
- * that nobody else sees, with its owner's ceilings and quotas; what comes of them is a layer, and the template is baked from a fresh boot of base and layer,
- * never from the sandbox that the steps ran in.
+ * Builds of custom templates: a queue, and the state of each. pending -> building -> ready | failed. A build's steps run in a sandbox of its own
+ * (build_run.c) that nobody else sees, with its owner's ceilings and quotas; what comes of them is a layer, and the template is baked from a fresh
+ * boot of base and layer, never from the sandbox that the steps ran in.
  *
- * What is asked for is on the disk before it is answered, without the values of secrets: they live in memory only. So a build that waits goes on waiting
- * when viald is restarted, unless it needs secrets; one that was under way fails and says in which step. Main thread only.
+ * What is asked for is on the disk before it is answered, without the values of secrets: they live in memory only. So a build that waits goes on
+ * waiting when viald is restarted, unless it needs secrets; one that was under way fails and says in which step. Main thread only.
  */
 #pragma once
 
@@ -19,9 +19,10 @@ typedef enum { VIAL_BUILD_PENDING, VIAL_BUILD_BUILDING, VIAL_BUILD_READY, VIAL_B
 /* Checked values (operations/builds.c); all borrowed. */
 typedef struct {
 	const char *name, *tag; /* tag NULL: none */
-	json_t *source;         /* {base, dockerfile or steps, args, cpu, memory_mb, disk_mb, network, secret_names, warm, timeout_seconds}: what a rebuild repeats */
-	json_t *steps;          /* resolved: dockerfile.h */
-	json_t *secrets;        /* names to values; NULL: none */
+	json_t *source;  /* {base, dockerfile or steps, args, cpu, memory_mb, disk_mb, network, secret_names, warm, timeout_seconds}: what a rebuild
+	                    repeats */
+	json_t *steps;   /* resolved: dockerfile.h */
+	json_t *secrets; /* names to values; NULL: none */
 	VialLimits limits;
 	json_t *network; /* read and checked */
 	gint64 timeout_seconds;

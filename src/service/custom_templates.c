@@ -75,7 +75,8 @@ gboolean vial_template_name_split(VialApp *app, const char *field, const char *t
 
 	if (!is_word(name, NAME_MAX_BYTES, FALSE) || (colon && !is_word(colon + 1, TAG_MAX_BYTES, TRUE)))
 		return vial_fail(error, VIAL_ERROR_INVALID,
-		                 "field \"%s\" must be a name of 1 to %d of a-z, 0-9, '.', '-' and '_', beginning with a letter or digit, and may have a ':' and a "
+		                 "field \"%s\" must be a name of 1 to %d of a-z, 0-9, '.', '-' and '_', beginning with a letter or digit, and may "
+		                 "have a ':' and a "
 		                 "tag of the same (and A-Z) after it",
 		                 field, NAME_MAX_BYTES);
 	if (strcmp(name, "builds") == 0)
@@ -173,7 +174,9 @@ VialTemplate *vial_custom_templates_base(VialApp *app, const char *project, cons
 		return template;
 	if (custom && custom->snapshot_id)
 		vial_fail(error, VIAL_ERROR_INVALID,
-		          "\"%s\" was made out of a sandbox, with its memory, and a build starts from files alone: build on what that sandbox was made of", name);
+		          "\"%s\" was made out of a sandbox, with its memory, and a build starts from files alone: build on what that sandbox was "
+		          "made of",
+		          name);
 	else if (custom)
 		vial_fail(error, VIAL_ERROR_CONFLICT, "the template \"%s\" is not ready yet", name);
 	else
@@ -514,7 +517,8 @@ gboolean vial_custom_templates_delete(VialApp *app, const char *project, const c
 
 	if (!custom) {
 		if (vial_templates_find_in(app->templates, NULL, name))
-			return vial_fail(error, VIAL_ERROR_FORBIDDEN, "\"%s\" is a template that everybody has; only the operator's images can end it", name);
+			return vial_fail(error, VIAL_ERROR_FORBIDDEN,
+			                 "\"%s\" is a template that everybody has; only the operator's images can end it", name);
 		return vial_fail(error, VIAL_ERROR_NOT_FOUND, "there is no template \"%.64s\"", name);
 	}
 	if (colon) {

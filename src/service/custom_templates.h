@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Custom templates: those of a project, beside the images that everybody has. One is made by a build (builds.h) or out of a sandbox, and is called by a
- * name and tags: `name:tag`, and `name` alone for the newest, which is also `name:latest`. A name of an image cannot be taken. What a template is to
- * sandboxes (root, layers, checkpoint) is a VialTemplate in the list of all (template.h); here are the names, the records and what a rebuild repeats.
+ * Custom templates: those of a project, beside the images that everybody has. One is made by a build (builds.h) or out of a sandbox, and is called by
+ * a name and tags: `name:tag`, and `name` alone for the newest, which is also `name:latest`. A name of an image cannot be taken. What a template is
+ * to sandboxes (root, layers, checkpoint) is a VialTemplate in the list of all (template.h); here are the names, the records and what a rebuild
+ * repeats.
  *
- * Deleting one leaves alone what was made of it: layers are files by their content's hash, and stay as long as a sandbox, a snapshot, another template or
- * a build needs them. Main thread only.
+ * Deleting one leaves alone what was made of it: layers are files by their content's hash, and stay as long as a sandbox, a snapshot, another
+ * template or a build needs them. Main thread only.
  */
 #pragma once
 
@@ -19,13 +20,13 @@ typedef struct {
 	char *project;
 	char *key_id;
 	char *name;
-	GPtrArray *tags;  /* char *; at least one */
-	char *base;       /* as the build named it; NULL: made out of a sandbox */
-	char *base_hash;  /* what the base was then */
-	json_t *source;   /* what a rebuild repeats: builds.h; NULL: made out of a sandbox */
-	json_t *steps;    /* as they ran; NULL likewise */
-	char *cache_key;  /* equal for equal steps on an equal base; NULL: none */
-	char *layer;      /* its own; NULL: it added no files */
+	GPtrArray *tags; /* char *; at least one */
+	char *base;      /* as the build named it; NULL: made out of a sandbox */
+	char *base_hash; /* what the base was then */
+	json_t *source;  /* what a rebuild repeats: builds.h; NULL: made out of a sandbox */
+	json_t *steps;   /* as they ran; NULL likewise */
+	char *cache_key; /* equal for equal steps on an equal base; NULL: none */
+	char *layer;     /* its own; NULL: it added no files */
 	gint64 layer_bytes;
 	char *snapshot_id; /* it is this snapshot; NULL: it was built */
 	char *sandbox_id;  /* of which; NULL likewise */
@@ -36,7 +37,8 @@ typedef struct {
 
 VialCustomTemplates *vial_custom_templates_load(VialApp *app, GError **error);
 void vial_custom_templates_free(VialCustomTemplates *templates); /* accepts NULL */
-/* Once everything else is loaded: what has no usable checkpoint any more (an upgrade, say) is baked again; what nobody needs is removed. Then builds begin. */
+/* Once everything else is loaded: what has no usable checkpoint any more (an upgrade, say) is baked again; what nobody needs is removed. Then builds
+ * begin. */
 void vial_custom_templates_start(VialApp *app);
 
 /* `name` and `name:tag`, cut in two; *out_tag is NULL without one. INVALID with the field's name when it is none; CONFLICT when an image has it. */
@@ -57,8 +59,8 @@ char *vial_template_content_hash(const VialTemplate *template);
 gboolean vial_custom_template_is_stale(VialApp *app, const VialCustomTemplate *custom);
 
 /*
- * A finished one takes its place: its tag, and `latest`, are its own from now on. Both are taken over. `template` is NULL for one that is a snapshot. `done`
- * when it is on the disk; else nothing has changed.
+ * A finished one takes its place: its tag, and `latest`, are its own from now on. Both are taken over. `template` is NULL for one that is a snapshot.
+ * `done` when it is on the disk; else nothing has changed.
  */
 void vial_custom_templates_add(VialApp *app, VialCustomTemplate *custom, VialTemplate *template, const char *tag, VialStoreDone done, gpointer data);
 VialCustomTemplate *vial_custom_template_new(const char *id, const char *project, const char *key_id, const char *name);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What custom templates have on the disk: folders with checkpoints (templates/ID) and layers (layers/HASH). A layer stays as long as a sandbox (awake or
- * asleep), a snapshot, a template or a build under way names it; a folder as long as a sandbox is just being made from it. Looking and taking out of
- * sight happen on the main loop, so that nobody can begin to need one in between; the removal itself, which may take its time, does not.
+ * What custom templates have on the disk: folders with checkpoints (templates/ID) and layers (layers/HASH). A layer stays as long as a sandbox (awake
+ * or asleep), a snapshot, a template or a build under way names it; a folder as long as a sandbox is just being made from it. Looking and taking out
+ * of sight happen on the main loop, so that nobody can begin to need one in between; the removal itself, which may take its time, does not.
  */
 #include <glib/gstdio.h>
 #include <string.h>
@@ -144,7 +144,8 @@ void vial_layers_collect(VialApp *app)
 	g_autofree char *folder = g_build_filename(app->config->data_dir, "layers", NULL);
 	const char *name;
 
-	/* One that is just being packed may be equal to one that nobody needs; its build sweeps when it is over. What cannot be read may need anything. */
+	/* One that is just being packed may be equal to one that nobody needs; its build sweeps when it is over. What cannot be read may need
+	 * anything. */
 	if (!app->custom_templates->knows_all || vial_builds_are_packing(app) || has_damaged(app))
 		return;
 	dir = g_dir_open(folder, 0, NULL);

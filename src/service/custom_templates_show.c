@@ -32,8 +32,8 @@ static json_t *shown_live(VialApp *app, const VialCustomTemplate *custom)
 
 	if (live)
 		return vial_template_json(live, app->engine->ops->name);
-	json = json_pack("{s:s, s:b, s:[], s:s, s:s}", "engine", app->engine->ops->name, "ready", snapshot != NULL, "aliases", "rootfs_path", "", "hash",
-	                 custom->snapshot_id ? custom->snapshot_id : "");
+	json = json_pack("{s:s, s:b, s:[], s:s, s:s}", "engine", app->engine->ops->name, "ready", snapshot != NULL, "aliases", "rootfs_path", "",
+	                 "hash", custom->snapshot_id ? custom->snapshot_id : "");
 	if (snapshot) {
 		static const char *const sizes[] = { "cpu", "memory_mb", "disk_mb" };
 

@@ -555,11 +555,11 @@ static gboolean fits_template(const Scope *scope, const VialQuotas *quotas, cons
 	used = vial_custom_templates_count(scope->app, scope->project, key_id) + vial_builds_promised(scope->app, scope->project, key_id);
 	if (used < limit)
 		return TRUE;
-	return vial_fail_with(error, VIAL_ERROR_QUOTA,
-	                      make_detail("max_templates", scope, (double)limit, used, 1, which_templates(scope->app, scope->project)),
-	                      "%s %s has %u of %" G_GINT64_FORMAT
-	                      " templates, those that are being built included, so one more cannot be made; delete some, or have an operator raise max_templates",
-	                      scope->key_name ? "the key" : "the project", scope->key_name ? scope->key_name : scope->project, used, limit);
+	return vial_fail_with(
+		error, VIAL_ERROR_QUOTA, make_detail("max_templates", scope, (double)limit, used, 1, which_templates(scope->app, scope->project)),
+		"%s %s has %u of %" G_GINT64_FORMAT
+		" templates, those that are being built included, so one more cannot be made; delete some, or have an operator raise max_templates",
+		scope->key_name ? "the key" : "the project", scope->key_name ? scope->key_name : scope->project, used, limit);
 }
 
 gboolean vial_quota_admit_template(VialApp *app, const VialIdentity *principal, const char *name, const char *tag, GError **error)
@@ -583,8 +583,8 @@ json_t *vial_quota_used_json(VialApp *app, const char *project)
 	forget_old(app);
 	return json_pack("{s:i, s:f, s:I, s:I, s:I, s:i, s:i, s:I}", "sandboxes", (int)used.sandboxes, "vcpu", used.vcpu, "memory_mb",
 	                 (json_int_t)used.memory_mb, "disk_mb", (json_int_t)used.disk_mb, "snapshot_bytes", (json_int_t)snapshot_bytes(app, project),
-	                 "templates", (int)vial_custom_templates_count(app, project, NULL), "created_last_hour", (int)count_creations(app, project, NULL), "concurrent_runs",
-	                 (json_int_t)(runs ? *runs : 0));
+	                 "templates", (int)vial_custom_templates_count(app, project, NULL), "created_last_hour",
+	                 (int)count_creations(app, project, NULL), "concurrent_runs", (json_int_t)(runs ? *runs : 0));
 }
 
 json_t *vial_quota_by_json(VialApp *app, const char *project)

@@ -50,7 +50,8 @@ typedef struct {
 	json_t *metadata;
 	json_t *env;
 	json_t *network;
-	const char *build; /* the steps of this build run in it: it boots cold, its changes can be packed, and nobody sees it; NULL: an ordinary one */
+	const char
+		*build; /* the steps of this build run in it: it boots cold, its changes can be packed, and nobody sees it; NULL: an ordinary one */
 } VialSandboxCreate;
 
 VialSandboxes *vial_sandboxes_new(VialApp *app);

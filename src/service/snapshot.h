@@ -21,7 +21,7 @@ void vial_snapshots_free(VialSnapshots *snapshots);
 /* By id or name; NULL with NOT_FOUND. */
 VialSnapshot *vial_snapshots_find(VialApp *app, const VialIdentity *identity, const char *id_or_name, GError **error);
 GPtrArray *vial_snapshots_list(VialApp *app, const VialIdentity *identity); /* borrowed elements, newest first */
-VialSnapshot *vial_snapshots_by_id(VialApp *app, const char *id); /* whosever; NULL: none */
+VialSnapshot *vial_snapshots_by_id(VialApp *app, const char *id);           /* whosever; NULL: none */
 /* All of a project; borrowed elements, in no order. And how many more are just being taken. */
 GPtrArray *vial_snapshots_of(VialApp *app, const char *project);
 guint vial_snapshots_being_taken(VialApp *app, const char *project);

@@ -14,10 +14,12 @@
 
 static gboolean decode_build(const json_t *body, VialTemplateBuildRequest *out, GError **error)
 {
-	static const char *const known[] = { "name", "base", "steps", "dockerfile", "args", "tier", "cpu", "memory_mb", "disk_mb", "network", "secrets", "warm",
-		                             "timeout_seconds", "no_cache", NULL };
+	static const char *const known[] = { "name",    "base",    "steps", "dockerfile",      "args",     "tier", "cpu", "memory_mb", "disk_mb",
+		                             "network", "secrets", "warm",  "timeout_seconds", "no_cache", NULL };
 
-	*out = (VialTemplateBuildRequest){ .cpu = (double)VIAL_UNSAID, .memory_mb = VIAL_UNSAID, .disk_mb = VIAL_UNSAID, .timeout_seconds = VIAL_UNSAID };
+	*out = (VialTemplateBuildRequest){
+		.cpu = (double)VIAL_UNSAID, .memory_mb = VIAL_UNSAID, .disk_mb = VIAL_UNSAID, .timeout_seconds = VIAL_UNSAID
+	};
 	return vial_decode_known(body, known, error) && vial_decode_text(body, "name", &out->name, error) &&
 	       vial_decode_text(body, "base", &out->base, error) && vial_decode_list(body, "steps", &out->steps, error) &&
 	       vial_decode_text(body, "dockerfile", &out->dockerfile, error) && vial_decode_object(body, "args", &out->args, error) &&
@@ -50,8 +52,8 @@ void vial_api_template_rebuild(VialRequest *request)
 
 	vial_native_begun(request,
 	                  vial_decode_object(body, "secrets", &secrets, &error) && vial_decode_bool(body, "no_cache", &no_cache, &error) &&
-	                          vial_op_template_rebuild(&caller, vial_request_param(request, "name"), secrets, no_cache, vial_native_reply_accepted,
-	                                                   request, &error),
+	                          vial_op_template_rebuild(&caller, vial_request_param(request, "name"), secrets, no_cache,
+	                                                   vial_native_reply_accepted, request, &error),
 	                  &error);
 }
 
@@ -60,7 +62,8 @@ void vial_api_template_delete(VialRequest *request)
 	VialCaller caller = vial_native_question(request);
 	g_autoptr(GError) error = NULL;
 
-	vial_native_begun(request, vial_op_template_delete(&caller, vial_request_param(request, "name"), vial_native_reply_done, request, &error), &error);
+	vial_native_begun(request, vial_op_template_delete(&caller, vial_request_param(request, "name"), vial_native_reply_done, request, &error),
+	                  &error);
 }
 
 void vial_api_template_from_sandbox(VialRequest *request)
@@ -69,10 +72,11 @@ void vial_api_template_from_sandbox(VialRequest *request)
 	g_autoptr(GError) error = NULL;
 	const char *name = NULL;
 
-	vial_native_begun(request,
-	                  vial_decode_text(vial_request_json(request), "name", &name, &error) &&
-	                          vial_op_template_from_sandbox(&caller, vial_native_sandbox(request), name, vial_native_reply_created, request, &error),
-	                  &error);
+	vial_native_begun(
+		request,
+		vial_decode_text(vial_request_json(request), "name", &name, &error) &&
+			vial_op_template_from_sandbox(&caller, vial_native_sandbox(request), name, vial_native_reply_created, request, &error),
+		&error);
 }
 
 void vial_api_build_list(VialRequest *request)
