@@ -168,7 +168,7 @@ static const VialVerb verbs[] = {
 const VialSyntax vial_template_syntax = {
 	.arguments = "VERB",
 	.description = "Templates of the project's own. A build runs in a sandbox of its base; its log is shown, and the exit status says whether "
-	               "the template is "
+		       "the template is "
 		       "ready. Ctrl-C stops watching, not the build.\n\n"
 		       "  vial template build -f Dockerfile -t analytics:v2 --network open --warm imports.py\n"
 		       "  TOKEN=... vial template build -t tools --secret TOKEN --build-arg VERSION=3\n"
