@@ -68,6 +68,7 @@ static const VialCommand commands[] = {
 	VERBS("audit", audit, "Read, export and verify the record of what was done"),
 	HEADING("Vial itself"),
 	ROW("templates", templates, "List what sandboxes can be made from"),
+	VERBS("template", template, "Build templates of your own, watch and remove them"),
 	ROW("tiers", tiers, "List the sizes that have a name"),
 	ROW("doctor", doctor, "Say what this machine can do, and what is wrong with it"),
 	ROW("version", version, "Show the versions of vial and viald"),

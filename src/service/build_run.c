@@ -387,7 +387,7 @@ static void on_closed(VialStream *stream, json_t *result, const GError *error, g
 	g_clear_pointer(&run->stream, vial_stream_free);
 	g_clear_handle_id(&run->pace, g_source_remove);
 	run->owed = 0;
-	if (error && error->code == VIAL_ERROR_INVALID) /* the command could not be started: no such program, no such folder */
+	if (error && vial_sandbox_channel(run->sandbox)) /* the command could not be started: no such program, no such folder */
 		return fail_step(run, error->message);
 	if (error)
 		return fail(run, VIAL_ERROR_UNAVAILABLE, "the sandbox of the build ended in step %u: %s", run->build->step,

@@ -42,7 +42,7 @@ def path_of(line, values):
 
 
 def values_for(sandbox):
-    return {"id": sandbox.id, "name": "minimal", "snapshot": UNKNOWN_ID, "pid": "999999", "port": "59999", "path": "a/b", "sid": UNKNOWN_ID, "project": "default", "key": UNKNOWN_ID, "seq": "1",
+    return {"id": sandbox.id, "name": "minimal", "snapshot": UNKNOWN_ID, "pid": "999999", "port": "59999", "path": "a/b", "sid": UNKNOWN_ID, "build": UNKNOWN_ID, "project": "default", "key": UNKNOWN_ID, "seq": "1",
             "agent": "nobody", "version": "1", "session": "s", "user": "u"}
 
 
@@ -71,7 +71,7 @@ def test_bad_requests_are_refused_in_viald_s_words(daemon, client, sandbox, line
 # Somebody of whom nothing is known is forgotten as well as anybody.
 @pytest.mark.parametrize("line", [line for line in served() if "{" in line and line != "DELETE /v1/users/{user}"])
 def test_unknown_ids_are_404_on_every_route(client, line):
-    values = {"id": UNKNOWN_ID, "name": "none", "snapshot": UNKNOWN_ID, "pid": "1", "port": "80", "path": "x", "sid": UNKNOWN_ID, "project": "none", "key": UNKNOWN_ID, "seq": "999999999",
+    values = {"id": UNKNOWN_ID, "name": "none", "snapshot": UNKNOWN_ID, "pid": "1", "port": "80", "path": "x", "sid": UNKNOWN_ID, "build": UNKNOWN_ID, "project": "none", "key": UNKNOWN_ID, "seq": "999999999",
               "agent": "nobody", "version": "1", "session": "s", "user": "u"}
     method, path = path_of(line, values)
     body = {"cmd": "true", "code": "1", "path": "/workspace/a", "to": "/workspace/b", "count": 1, "port": 80, "url": "http://a/", "mode": "disabled"}

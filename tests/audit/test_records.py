@@ -17,7 +17,7 @@ ROUTES = [(method, pattern, verb) for method, pattern, verb, _ in served_routes(
 TRACE, SPAN = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
 CALL = {"model": "some-model", "provider": "some-provider", "response_id": "resp-1", "tool_call_id": "call-7", "user": "u-17"}
 ASKED = {"traceparent": f"00-{TRACE}-{SPAN}-01", "X-Vial-Origin": json.dumps(CALL)}
-LOOKING = {"health", "me", "daemon.metrics", "project.read", "quota.read", "usage.read", "key.read", "audit.read", "audit.verify", "template.read",
+LOOKING = {"health", "me", "daemon.metrics", "project.read", "quota.read", "usage.read", "key.read", "audit.read", "audit.verify", "template.read", "build.read",
            "sandbox.list", "sandbox.read", "snapshot.read", "network.read", "process.read", "port.read", "logs", "metrics", "file.list", "context.read",
            "agent.read", "session.read"}
 # Who ends a session ends its sandbox, and that is told of the sandbox, too.
@@ -26,6 +26,9 @@ BESIDES = {"session.end": ["sandbox.delete"]}
 
 def sha(text):
     return hashlib.sha256(text if isinstance(text, bytes) else text.encode()).hexdigest()
+
+
+ONLY_ENV = {"base": "minimal", "steps": [{"env": {"A": "b"}}]}
 
 
 class World:
@@ -84,6 +87,17 @@ class World:
         path = f"/workspace/{self.name()}"
         self.sandbox.write(path, content)
         return path
+
+    def built(self):
+        """The name of a template that was built; nothing ran for it, so that takes no sandbox."""
+        name = self.name()
+        self.client.call("POST", "/v1/templates", {**ONLY_ENV, "name": name})
+        self.settle()
+        return name
+
+    def settle(self):
+        """No build is under way, whose end would be on record at any moment."""
+        wait_until(lambda: all(build["status"] in ("ready", "failed") for build in self.client.call("GET", "/v1/templates/builds")))
 
     def last_seq(self):
         newest = self.client.call("GET", "/v1/audit?limit=1")["items"]
@@ -168,6 +182,13 @@ DEEDS = {
     f"DELETE {A}/fs": (after(World.agent_file, lambda w, path: w.of_agent("DELETE", with_query("/fs", path=path))), {"path"}),
     f"POST {A}/fs/mkdir": (agent_call("/fs/mkdir", {"path": "/workspace/made"}), {"path": "/workspace/made"}),
     f"POST {A}/fs/move": (after(World.agent_file, lambda w, path: w.of_agent("POST", "/fs/move", {"path": path, "to": path + "-moved"})), {"path", "to"}),
+    "POST /v1/templates": (after(World.name, lambda w, name: w.ask("POST", "/v1/templates", {**ONLY_ENV, "name": name, "secrets": {"TOKEN": "not-told"}})),
+                           {"name", "base", "steps", "network", "secret_names", "timeout_seconds", "build"}),
+    "POST /v1/templates/{name}/rebuild": (after(World.built, lambda w, name: w.ask("POST", f"/v1/templates/{name}/rebuild", {})), {"name", "steps", "build"}),
+    "DELETE /v1/templates/{name}": (after(World.built, lambda w, name: w.ask("DELETE", f"/v1/templates/{name}")), {"name"}),
+    "POST /v1/templates/builds/{build}/cancel": (after(lambda w: w.client.call("POST", "/v1/templates", {**ONLY_ENV, "name": w.name(), "steps": [{"run": "sleep 1000"}]})["build_id"],
+                                                       lambda w, build: w.ask("POST", f"/v1/templates/builds/{build}/cancel")), {"build", "name"}),
+    "POST /v1/sandboxes/{id}/template": (after(World.name, lambda w, name: w.inside("POST", "/template", {"name": name})), {"name"}),
     "POST /v1/sandboxes": (after(nothing, lambda w, _: w.ask("POST", "/v1/sandboxes", {"template": "minimal"})), {"template"}),
     "DELETE /v1/sandboxes/{id}": (after(lambda w: w.client.create(), lambda w, box: w.inside("DELETE", "", sandbox=box)), set()),
     "PATCH /v1/sandboxes/{id}/lifecycle": (after(nothing, lambda w, _: w.inside("PATCH", "/lifecycle", {"ttl_seconds": 3000})), {"ttl_seconds"}),
@@ -222,12 +243,17 @@ def test_what_is_done_is_recorded_once_with_who_what_where_and_why(world, route,
     if world.sandbox.refresh()["status"] != "running":
         world.sandbox.ask("POST", "/wake" if world.sandbox.info["status"] == "hibernated" else "/resume")
     needed = prepare(world)
+    if verb != "template.cancel":
+        world.settle()
     before = world.last_seq()
     answer = act(world, needed)
     # A connection is recorded when it is closed; all else before its answer leaves.
     records = wait_until(lambda: world.since(before)) if verb == "port.open" else world.since(before)
 
     assert answer.status < 300, answer.body
+    if verb == "template.cancel":  # the end of the build is viald's own to tell
+        records = [record for record in records if record["action"] != "template.fail"]
+        before = records[-1]["seq"] - 1
     assert [record["action"] for record in records] == BESIDES.get(verb, []) + [verb] * (2 if verb == "pty" else 1)
     record = records[-1]
     assert record["outcome"] == "done" and record["seq"] == before + len(records)
@@ -260,6 +286,10 @@ def test_looking_is_not_recorded(world, route, verb):
     values = {"{id}": world.sandbox.id, "{project}": "default", "{seq}": "1", "{name}": "minimal", "{agent}": world.agent, "{version}": "1", "{session}": "default"}
     if "{key}" in pattern:
         values["{key}"] = world.key()
+    if "{build}" in pattern:
+        world.built()
+        values["{build}"] = world.client.call("GET", "/v1/templates/builds")[0]["build_id"]
+    world.settle()
     if "{snapshot}" in pattern:
         values["{snapshot}"] = world.sandbox.call("POST", "/snapshots", {"name": world.name()})["id"]
     if "{pid}" in pattern:

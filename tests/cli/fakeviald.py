@@ -30,6 +30,7 @@ from datetime import datetime, timezone
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 from fake_governance import Governance
+from fake_templates import Templates
 
 KERNEL = r"""
 import ast, contextlib, io, json, sys, traceback
@@ -205,6 +206,7 @@ class FakeViald:
         self.lock = threading.Lock()
         self.is_evil = False  # see tainted()
         self.governance = Governance()
+        self.templates = Templates()
         fake = self
 
         class Handler(RequestHandler):
@@ -314,14 +316,15 @@ class RequestHandler(BaseHTTPRequestHandler):
     def route(self, words):
         self.body_read = False
         method = self.command
-        if self.viald.governance.route(self, method, words, self.query, refuse):
+        if self.viald.governance.route(self, method, words, self.query, refuse) or self.viald.templates.route(self, method, words, refuse):
             return
         match (method, *words):
             case ("GET", "healthz"):
                 self.reply(200, {"status": "ok", "version": "0.1.0"})
             case ("GET", "templates"):
                 self.reply(200, [{"name": "code-interpreter", "aliases": ["base"], "ready": True, "size_bytes": 1 << 30},
-                                 {"name": "minimal", "aliases": [], "ready": True, "cpu": 2, "memory_mb": 2048, "size_bytes": 200 << 20}])
+                                 {"name": "minimal", "aliases": [], "ready": True, "cpu": 2, "memory_mb": 2048, "size_bytes": 200 << 20},
+                                 *self.viald.templates.own.values()])
             case ("GET", "templates", name):
                 self.reply(200, {"name": name, "status": "ready"})
             case ("POST", "sandboxes"):

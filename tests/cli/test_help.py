@@ -10,7 +10,7 @@ import pytest
 from conftest import BINARY, ROOT
 
 PROMISED = ("create ls info rm top logs ports exec sh cp ps kill attach run repl pause resume hibernate wake snapshot snapshots fork "
-            "promote rollback merge undo tree explore project key quota usage audit templates tiers doctor version completion help").split()
+            "promote rollback merge undo tree explore project key quota usage audit templates template tiers doctor version completion help").split()
 
 
 def vial(*args):

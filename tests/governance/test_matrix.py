@@ -37,7 +37,10 @@ CALLS = {
     "GET /v1/keys": Call(), "POST /v1/keys": Call((201,), {"role": "viewer"}), f"GET {K}": Call(), f"PATCH {K}": Call(body={"name": "x"}),
     f"DELETE {K}": Call((204,), makes="key"), f"POST {K}/rotate": Call(body={}),
     "GET /v1/audit": Call(), "GET /v1/audit/export": Call(), "GET /v1/audit/heads": Call(), "POST /v1/audit/verify": Call(body={}), "GET /v1/audit/{seq}": Call(),
-    "GET /v1/tiers": Call(), "GET /v1/templates": Call(), "GET /v1/templates/{name}": Call(),
+    "GET /v1/tiers": Call(), "GET /v1/templates": Call(), "GET /v1/templates/{name}": Call(), "POST /v1/templates": Call((202,), {"name": "{new}", "base": "minimal", "steps": [{"run": "sleep 1000"}]}),
+    "DELETE /v1/templates/{name}": Call((204,), makes="template"), "POST /v1/templates/{name}/rebuild": Call((409,), {}, makes="template"),
+    "GET /v1/templates/builds": Call(), "GET /v1/templates/builds/{build}": Call(), "GET /v1/templates/builds/{build}/logs": Call(),
+    "POST /v1/templates/builds/{build}/cancel": Call(makes="build"), f"POST {S}/template": Call((201,), {"name": "{new}"}),
     "GET /v1/agents": Call(), "POST /v1/agents": Call((201,), {"name": "{new}"}), f"GET {A}": Call(), f"DELETE {A}": Call((204,), makes="agent"),
     f"GET {A}/versions": Call(), f"POST {A}/versions": Call((201,), {"template": "minimal"}), f"GET {A}/versions/{{version}}": Call(),
     f"POST {A}/versions/{{version}}/activate": Call(), f"POST {A}/versions/{{version}}/retire": Call(makes="version"),
@@ -90,6 +93,7 @@ class World:
         }
         self.ids.update(self.make("agent"), version="1", session="default", user="nobody")
         self.client.call("POST", f"/v1/agents/{self.ids['agent']}/exec", {"cmd": "true"})
+        self.ids["build"] = self.make("build")["build"]
         self.ids["seq"] = str(wait_until(lambda: operator.call("GET", f"/v1/audit?project={project.name}&action=sandbox.create")["items"])[0]["seq"])
 
     def make(self, what):
@@ -104,6 +108,10 @@ class World:
             self.sandbox.exec("true", undo=True)
         if what == "snapshot":
             return {"snapshot": self.sandbox.call("POST", "/snapshots", {})["id"]}
+        if what == "template":  # of a sandbox, so that nothing has to be built: there is nothing to build again either
+            return {"name": self.sandbox.call("POST", "/template", {"name": new_name()})["name"]}
+        if what == "build":
+            return {"build": self.client.call("POST", "/v1/templates", {"name": new_name(), "base": "minimal", "steps": [{"run": "sleep 1000"}]})["build_id"]}
         if what == "key":
             return {"key": self.project.make_key("viewer")["id"]}
         if what == "session":

@@ -28,7 +28,7 @@ def belongings(client, sandbox):
     client.call("POST", "/v1/agents", {"name": "first-s-own"})
     client.call("POST", "/v1/agents/first-s-own/versions", {"template": "minimal"})
     client.call("POST", "/v1/agents/first-s-own/exec", {"cmd": "true"})
-    yield {"agent": "first-s-own", "version": "1", "session": "default", "user": "nobody","id": sandbox.id, "sid": context["id"], "pid": str(pid), "snapshot": snapshot["id"], "port": "8000", "path": "x", "name": "minimal",
+    yield {"agent": "first-s-own", "version": "1", "session": "default", "user": "nobody", "build": UNKNOWN_ID, "id": sandbox.id, "sid": context["id"], "pid": str(pid), "snapshot": snapshot["id"], "port": "8000", "path": "x", "name": "minimal",
            "project": "default", "key": client.call("GET", "/v1/me")["key_id"], "seq": "1"}
     client.ask("DELETE", f"/v1/snapshots/{snapshot['id']}")
     client.ask("DELETE", "/v1/agents/first-s-own")
