@@ -13,7 +13,7 @@ from vial import build_dir
 
 PUBLIC = {"/healthz", "/v1/healthz"}
 # Routes that take no JSON: what the body says is not looked at, or is a file.
-NO_JSON = {"PUT /v1/sandboxes/{id}/fs", "PUT /v1/sandboxes/{id}/processes/{pid}/stdin"}
+NO_JSON = {"PUT /v1/sandboxes/{id}/fs", "PUT /v1/agents/{agent}/fs", "PUT /v1/sandboxes/{id}/processes/{pid}/stdin"}
 EXTRA_QUERY = {"/fs": "path=/workspace/nothing", "/fs/dir": "path=/workspace", "/fs/stat": "path=/workspace", "/fs/watch": "path=/workspace"}
 # Refused before the guest is asked, or harmless there: the whole table runs over these. The rest gets those cases in which
 # the request never reaches its handler, because a handler that works as it should would end or freeze the sandbox.
@@ -24,7 +24,7 @@ GENTLE = re.compile(r"^GET (?!.*(attach|watch|pty|logs|ports|events))|^POST .*/(
 
 
 # Bodies with code or input in them may be large; test_budgets.py has their limit.
-LARGE = re.compile(r"^POST .*/(exec|exec/stream|run|run/stream|stdin)$")
+LARGE = re.compile(r"^POST .*/(exec|exec/stream|run|run/stream|stdin|versions)$")
 TOO_LARGE_ELSEWHERE = {"two megabytes", "two megabytes in chunks"}
 
 
@@ -42,7 +42,8 @@ def path_of(line, values):
 
 
 def values_for(sandbox):
-    return {"id": sandbox.id, "name": "minimal", "snapshot": UNKNOWN_ID, "pid": "999999", "port": "59999", "path": "a/b", "sid": UNKNOWN_ID, "project": "default", "key": UNKNOWN_ID, "seq": "1"}
+    return {"id": sandbox.id, "name": "minimal", "snapshot": UNKNOWN_ID, "pid": "999999", "port": "59999", "path": "a/b", "sid": UNKNOWN_ID, "project": "default", "key": UNKNOWN_ID, "seq": "1",
+            "agent": "nobody", "version": "1", "session": "s", "user": "u"}
 
 
 def route_for(line, sandbox, key):
@@ -67,12 +68,14 @@ def test_bad_requests_are_refused_in_viald_s_words(daemon, client, sandbox, line
     assert daemon.alive()
 
 
-@pytest.mark.parametrize("line", [line for line in served() if "{" in line])
+# Somebody of whom nothing is known is forgotten as well as anybody.
+@pytest.mark.parametrize("line", [line for line in served() if "{" in line and line != "DELETE /v1/users/{user}"])
 def test_unknown_ids_are_404_on_every_route(client, line):
-    values = {"id": UNKNOWN_ID, "name": "none", "snapshot": UNKNOWN_ID, "pid": "1", "port": "80", "path": "x", "sid": UNKNOWN_ID, "project": "none", "key": UNKNOWN_ID, "seq": "999999999"}
+    values = {"id": UNKNOWN_ID, "name": "none", "snapshot": UNKNOWN_ID, "pid": "1", "port": "80", "path": "x", "sid": UNKNOWN_ID, "project": "none", "key": UNKNOWN_ID, "seq": "999999999",
+              "agent": "nobody", "version": "1", "session": "s", "user": "u"}
     method, path = path_of(line, values)
     body = {"cmd": "true", "code": "1", "path": "/workspace/a", "to": "/workspace/b", "count": 1, "port": 80, "url": "http://a/", "mode": "disabled"}
-    if "/keys" in line or "/projects" in line:
+    if "/keys" in line or "/projects" in line or line.endswith("/versions"):
         body = {}  # what gives rights takes no field that it does not know
     upgrade = {"Connection": "Upgrade", "Upgrade": "websocket", "Sec-WebSocket-Version": "13", "Sec-WebSocket-Key": "AAAAAAAAAAAAAAAAAAAAAA=="}
     answer = client.ask(method, path, body if method in ("POST", "PATCH", "PUT") else None, headers=upgrade if "/pty" in path else None)

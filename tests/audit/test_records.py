@@ -5,6 +5,7 @@ deed here fails."""
 import hashlib
 import json
 import os
+import re
 import signal
 
 import pytest
@@ -17,7 +18,10 @@ TRACE, SPAN = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
 CALL = {"model": "some-model", "provider": "some-provider", "response_id": "resp-1", "tool_call_id": "call-7", "user": "u-17"}
 ASKED = {"traceparent": f"00-{TRACE}-{SPAN}-01", "X-Vial-Origin": json.dumps(CALL)}
 LOOKING = {"health", "me", "daemon.metrics", "project.read", "quota.read", "usage.read", "key.read", "audit.read", "audit.verify", "template.read",
-           "sandbox.list", "sandbox.read", "snapshot.read", "network.read", "process.read", "port.read", "logs", "metrics", "file.list", "context.read"}
+           "sandbox.list", "sandbox.read", "snapshot.read", "network.read", "process.read", "port.read", "logs", "metrics", "file.list", "context.read",
+           "agent.read", "session.read"}
+# Who ends a session ends its sandbox, and that is told of the sandbox, too.
+BESIDES = {"session.end": ["sandbox.delete"]}
 
 
 def sha(text):
@@ -31,6 +35,8 @@ class World:
         self.daemon, self.client = daemon, daemon.client()
         self.sandbox = self.client.create(network={"mode": "filtered"})
         self.count = 0
+        self.agent = self.new_agent()
+        self.client.call("POST", f"/v1/agents/{self.agent}/exec", {"cmd": "true"})
         self.me = next(key["id"] for key in self.client.call("GET", "/v1/keys") if key["name"] == "admin")
         self.image = next(one["hash"] for one in self.client.call("GET", "/v1/templates") if one["name"] == "minimal")
 
@@ -43,6 +49,27 @@ class World:
 
     def inside(self, method, path, body=None, sandbox=None):
         return self.ask(method, (sandbox or self.sandbox).path + path, body)
+
+    def new_agent(self):
+        name = self.client.call("POST", "/v1/agents", {"name": self.name()})["name"]
+        self.client.call("POST", f"/v1/agents/{name}/versions", {"template": "minimal"})
+        return name
+
+    def new_version(self):
+        return self.client.call("POST", f"/v1/agents/{self.agent}/versions", {"template": "minimal"})["version"]
+
+    def session(self):
+        name = self.name()
+        self.client.call("POST", f"/v1/agents/{self.agent}/exec", {"cmd": "true", "session": name})
+        return name
+
+    def agent_file(self):
+        path = f"/workspace/{self.name()}"
+        self.client.call("POST", f"/v1/agents/{self.agent}/exec", {"cmd": f"echo -n hello > {path}"})
+        return path
+
+    def of_agent(self, method, path, body=None):
+        return self.ask(method, f"/v1/agents/{self.agent}{path}", body)
 
     def project(self):
         return self.client.call("POST", "/v1/projects", {"name": self.name()})["name"]
@@ -108,7 +135,12 @@ def context_run(suffix):
     return after(World.context, lambda w, sid: w.inside("POST", f"/repl/sessions/{sid}/{suffix}", {"code": "echo in-context"}))
 
 
+def agent_call(path, body):
+    return after(lambda w: None, lambda w, _: w.of_agent("POST", path, body))
+
+
 nothing = lambda w: None  # noqa: E731
+A = "/v1/agents/{agent}"
 DEEDS = {
     "POST /v1/projects": (after(World.name, lambda w, name: w.ask("POST", "/v1/projects", {"name": name})), {"name", "quotas"}),
     "PATCH /v1/projects/{project}": (after(World.project, lambda w, name: w.ask("PATCH", f"/v1/projects/{name}", {"description": "changed"})), {"name", "before", "quotas"}),
@@ -119,6 +151,23 @@ DEEDS = {
     "DELETE /v1/keys/{key}": (after(World.key, lambda w, key: w.ask("DELETE", f"/v1/keys/{key}")), {"key", "name"}),
     "POST /v1/keys/{key}/rotate": (after(World.key, lambda w, key: w.ask("POST", f"/v1/keys/{key}/rotate", {"overlap_seconds": 5})), {"key", "overlap_seconds"}),
     "GET /v1/audit/export": (after(nothing, lambda w, _: w.ask("GET", "/v1/audit/export?action=run")), set()),
+    "POST /v1/agents": (after(World.name, lambda w, name: w.ask("POST", "/v1/agents", {"name": name})), {"name"}),
+    f"DELETE {A}": (after(World.new_agent, lambda w, name: w.ask("DELETE", f"/v1/agents/{name}")), {"name", "sessions"}),
+    f"POST {A}/versions": (agent_call("/versions", {"template": "minimal", "env": {"NAME": "value"}}), {"template": "minimal", "env_names": ["NAME"]}),
+    f"POST {A}/versions/{{version}}/activate": (agent_call("/versions/1/activate", {}), {"before": 1}),
+    f"POST {A}/versions/{{version}}/retire": (after(World.new_version, lambda w, number: w.of_agent("POST", f"/versions/{number}/retire")), {"before": 1}),
+    f"DELETE {A}/sessions/{{session}}": (after(World.session, lambda w, name: w.of_agent("DELETE", f"/sessions/{name}")), set()),
+    f"DELETE {A}/users/{{user}}": (after(nothing, lambda w, _: w.of_agent("DELETE", "/users/nobody")), set()),
+    "DELETE /v1/users/{user}": (after(nothing, lambda w, _: w.ask("DELETE", "/v1/users/nobody")), set()),
+    f"POST {A}/run": (agent_call("/run", {"code": "echo code", "language": "bash"}), {"code": "echo code", "language": "bash"}),
+    f"POST {A}/run/stream": (agent_call("/run/stream", {"code": "echo code", "language": "bash"}), {"code": "echo code", "language": "bash"}),
+    f"POST {A}/exec": (agent_call("/exec", {"cmd": "cat; exit 3", "stdin": "given", "run_as": "root"}), {"cmd": "cat; exit 3", "user": "root"}),
+    f"POST {A}/exec/stream": (agent_call("/exec/stream", {"argv": ["echo", "words"]}), {"argv": ["echo", "words"]}),
+    f"GET {A}/fs": (after(World.agent_file, lambda w, path: w.of_agent("GET", with_query("/fs", path=path))), {"path", "output"}),
+    f"PUT {A}/fs": (after(nothing, lambda w, _: w.of_agent("PUT", "/fs?path=/workspace/put", b"hello")), {"path": "/workspace/put", "input": {"bytes": 5, "sha256": sha("hello")}}),
+    f"DELETE {A}/fs": (after(World.agent_file, lambda w, path: w.of_agent("DELETE", with_query("/fs", path=path))), {"path"}),
+    f"POST {A}/fs/mkdir": (agent_call("/fs/mkdir", {"path": "/workspace/made"}), {"path": "/workspace/made"}),
+    f"POST {A}/fs/move": (after(World.agent_file, lambda w, path: w.of_agent("POST", "/fs/move", {"path": path, "to": path + "-moved"})), {"path", "to"}),
     "POST /v1/sandboxes": (after(nothing, lambda w, _: w.ask("POST", "/v1/sandboxes", {"template": "minimal"})), {"template"}),
     "DELETE /v1/sandboxes/{id}": (after(lambda w: w.client.create(), lambda w, box: w.inside("DELETE", "", sandbox=box)), set()),
     "PATCH /v1/sandboxes/{id}/lifecycle": (after(nothing, lambda w, _: w.inside("PATCH", "/lifecycle", {"ttl_seconds": 3000})), {"ttl_seconds"}),
@@ -174,7 +223,7 @@ def test_what_is_done_is_recorded_once_with_who_what_where_and_why(world, route,
     records = wait_until(lambda: world.since(before)) if verb == "port.open" else world.since(before)
 
     assert answer.status < 300, answer.body
-    assert [record["action"] for record in records] == [verb] * (2 if verb == "pty" else 1)
+    assert [record["action"] for record in records] == BESIDES.get(verb, []) + [verb] * (2 if verb == "pty" else 1)
     record = records[-1]
     assert record["outcome"] == "done" and record["seq"] == before + len(records)
     assert record["principal"] == {"kind": "key", "id": world.me, "name": "admin", "role": "operator"}
@@ -184,7 +233,11 @@ def test_what_is_done_is_recorded_once_with_who_what_where_and_why(world, route,
     origin = dict(record["origin"])
     assert len(origin.pop("span_id")) == 16
     assert origin == {**CALL, "trace_id": TRACE, "parent_span_id": SPAN}
-    if "{id}" in route or route == "POST /v1/sandboxes":
+    if "{agent}" in route:
+        assert record["agent"] == world.agent or verb == "agent.delete"
+    if re.search(r"\{agent\}/(run|exec|fs)", route):
+        assert (record["version"], record["session"]) == (1, "default")
+    if re.search(r"\{id\}|\{agent\}/(run|exec|fs)", route) or route == "POST /v1/sandboxes":
         assert len(record["sandbox"]) == 20 and record["template"] == "minimal" and record["image"] == world.image and record["engine"]
     assert set(said) <= set(record["body"]), record["body"]
     for field, value in (said.items() if isinstance(said, dict) else ()):
@@ -199,7 +252,7 @@ def test_looking_is_not_recorded(world, route, verb):
     method, pattern = route.split(" ")
     if world.sandbox.refresh()["status"] != "running":
         world.sandbox.ask("POST", "/wake" if world.sandbox.info["status"] == "hibernated" else "/resume")
-    values = {"{id}": world.sandbox.id, "{project}": "default", "{seq}": "1", "{name}": "minimal"}
+    values = {"{id}": world.sandbox.id, "{project}": "default", "{seq}": "1", "{name}": "minimal", "{agent}": world.agent, "{version}": "1", "{session}": "default"}
     if "{key}" in pattern:
         values["{key}"] = world.key()
     if "{snapshot}" in pattern:

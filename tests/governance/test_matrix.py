@@ -29,7 +29,7 @@ class Call:
     is_socket: bool = False
 
 
-S, K, P = "/v1/sandboxes/{id}", "/v1/keys/{key}", "/v1/projects/{project}"
+S, K, P, A = "/v1/sandboxes/{id}", "/v1/keys/{key}", "/v1/projects/{project}", "/v1/agents/{agent}"
 CALLS = {
     "GET /healthz": Call(), "GET /v1/healthz": Call(), "GET /v1/me": Call(), "GET /metrics": Call(), "GET /v1/metrics": Call(),
     "GET /v1/projects": Call(), "POST /v1/projects": Call((201,), {"name": "{new}"}), f"GET {P}": Call(), f"PATCH {P}": Call(body={"description": "x"}),
@@ -38,6 +38,16 @@ CALLS = {
     f"DELETE {K}": Call((204,), makes="key"), f"POST {K}/rotate": Call(body={}),
     "GET /v1/audit": Call(), "GET /v1/audit/export": Call(), "GET /v1/audit/heads": Call(), "POST /v1/audit/verify": Call(body={}), "GET /v1/audit/{seq}": Call(),
     "GET /v1/templates": Call(), "GET /v1/templates/{name}": Call(),
+    "GET /v1/agents": Call(), "POST /v1/agents": Call((201,), {"name": "{new}"}), f"GET {A}": Call(), f"DELETE {A}": Call((204,), makes="agent"),
+    f"GET {A}/versions": Call(), f"POST {A}/versions": Call((201,), {"template": "minimal"}), f"GET {A}/versions/{{version}}": Call(),
+    f"POST {A}/versions/{{version}}/activate": Call(), f"POST {A}/versions/{{version}}/retire": Call(makes="version"),
+    f"GET {A}/sessions": Call(), f"GET {A}/sessions/{{session}}": Call(), f"DELETE {A}/sessions/{{session}}": Call((204,), makes="agent session"),
+    f"DELETE {A}/users/{{user}}": Call(), "DELETE /v1/users/{user}": Call(),
+    f"POST {A}/run": Call(body={"code": "1", "language": "bash"}), f"POST {A}/run/stream": Call(body={"code": "1", "language": "bash"}),
+    f"POST {A}/exec": Call(body={"cmd": "true"}), f"POST {A}/exec/stream": Call(body={"cmd": "true"}),
+    f"GET {A}/fs": Call(query="path=/etc/passwd"), f"PUT {A}/fs": Call((200,), b"text", "path=/workspace/m"), f"DELETE {A}/fs": Call((204,), query="path=/workspace/gone", makes="agent file"),
+    f"GET {A}/fs/dir": Call(query="path=/etc"), f"GET {A}/fs/stat": Call(query="path=/etc"), f"POST {A}/fs/mkdir": Call((204,), {"path": "/workspace/{new}"}),
+    f"POST {A}/fs/move": Call((204,), {"path": "/workspace/gone", "to": "/workspace/{new}"}, makes="agent file"), f"GET {A}/fs/watch": Call(query="path=/workspace"),
     "POST /v1/sandboxes": Call((201,), {"template": "minimal"}), "GET /v1/sandboxes": Call(), f"GET {S}": Call(), f"DELETE {S}": Call((204,), makes="sandbox"),
     f"GET {S}/lifecycle": Call(), f"PATCH {S}/lifecycle": Call(body={"idle_seconds": 0}), f"POST {S}/pause": Call((204,)), f"POST {S}/resume": Call((204,)),
     f"POST {S}/hibernate": Call((204,), {}), f"POST {S}/wake": Call((204,), {}), f"POST {S}/snapshots": Call((201,), {}),
@@ -76,6 +86,8 @@ class World:
             "snapshot": self.sandbox.call("POST", "/snapshots", {})["id"], "pid": str(self.sandbox.spawn("sleep 100000", stdin="")),
             "sid": self.sandbox.call("POST", "/repl/sessions", {"language": "bash"})["id"],
         }
+        self.ids.update(self.make("agent"), version="1", session="default", user="nobody")
+        self.client.call("POST", f"/v1/agents/{self.ids['agent']}/exec", {"cmd": "true"})
         self.ids["seq"] = str(wait_until(lambda: operator.call("GET", f"/v1/audit?project={project.name}&action=sandbox.create")["items"])[0]["seq"])
 
     def make(self, what):
@@ -92,6 +104,18 @@ class World:
             return {"sid": self.sandbox.call("POST", "/repl/sessions", {"language": "bash"})["id"]}
         if what == "file":
             self.sandbox.write("/workspace/gone", "x")
+        if what == "agent":
+            name = f"agent-{new_name()}"
+            self.client.call("POST", "/v1/agents", {"name": name})
+            self.client.call("POST", f"/v1/agents/{name}/versions", {"template": "minimal"})
+            return {"agent": name}
+        if what == "version":
+            return {"version": str(self.client.call("POST", f"/v1/agents/{self.ids['agent']}/versions", {"template": "minimal"})["version"])}
+        if what == "agent session":
+            self.client.call("POST", f"/v1/agents/{self.ids['agent']}/exec", {"cmd": "true", "session": "over"})
+            return {"session": "over"}
+        if what == "agent file":
+            self.client.call("POST", f"/v1/agents/{self.ids['agent']}/exec", {"cmd": "touch /workspace/gone"})
         if what == "project":
             return {"project": Project(self.operator).name}
         return {}
@@ -188,7 +212,7 @@ def test_a_role_is_enough_or_is_told_which_would_be(worlds, role):
 
 def foreign_lines():
     """Those that name something that belongs to somebody."""
-    return [line for line in lines() if re.search(r"\{(id|snapshot|key|project|seq)\}", line)]
+    return [line for line in lines() if re.search(r"\{(id|snapshot|key|project|seq|agent)\}", line)]
 
 
 @pytest.mark.parametrize("role", ROLES)

@@ -25,9 +25,13 @@ def belongings(client, sandbox):
     context = sandbox.call("POST", "/repl/sessions", {"language": "python"})
     pid = sandbox.spawn("sleep 1000")
     snapshot = sandbox.call("POST", "/snapshots", {})
-    yield {"id": sandbox.id, "sid": context["id"], "pid": str(pid), "snapshot": snapshot["id"], "port": "8000", "path": "x", "name": "minimal",
+    client.call("POST", "/v1/agents", {"name": "first-s-own"})
+    client.call("POST", "/v1/agents/first-s-own/versions", {"template": "minimal"})
+    client.call("POST", "/v1/agents/first-s-own/exec", {"cmd": "true"})
+    yield {"agent": "first-s-own", "version": "1", "session": "default", "user": "nobody","id": sandbox.id, "sid": context["id"], "pid": str(pid), "snapshot": snapshot["id"], "port": "8000", "path": "x", "name": "minimal",
            "project": "default", "key": client.call("GET", "/v1/me")["key_id"], "seq": "1"}
     client.ask("DELETE", f"/v1/snapshots/{snapshot['id']}")
+    client.ask("DELETE", "/v1/agents/first-s-own")
 
 
 def fill(line, values):
@@ -38,20 +42,20 @@ def fill(line, values):
     return ("GET" if method == "ANY" else method), path
 
 
-SCOPED = [line for line in served() if "{id}" in line or "{snapshot}" in line]
+SCOPED = [line for line in served() if "{id}" in line or "{snapshot}" in line or "{agent}" in line]
 
 
 @pytest.mark.parametrize("line", SCOPED)
 def test_another_project_s_things_do_not_exist_on_any_route(client, stranger, belongings, sandbox, line):
     method, path = fill(line, belongings)
-    unknown_method, unknown_path = fill(line, {**belongings, "id": UNKNOWN_ID, "snapshot": UNKNOWN_ID})
-    body = BODY if method in ("POST", "PUT", "PATCH") else None
+    unknown_method, unknown_path = fill(line, {**belongings, "id": UNKNOWN_ID, "snapshot": UNKNOWN_ID, "agent": UNKNOWN_ID})
+    body = {} if line.endswith("/versions") else BODY if method in ("POST", "PUT", "PATCH") else None
     headers = {"Connection": "Upgrade", "Upgrade": "websocket", "Sec-WebSocket-Version": "13", "Sec-WebSocket-Key": "AAAAAAAAAAAAAAAAAAAAAA=="} if "/pty" in path else None
     answer = stranger.ask(method, path, body, headers=headers)
     assert answer.status == 404, answer.body
     other = stranger.ask(unknown_method, unknown_path, body, headers=headers)
     strip = lambda text, *words: re.sub("|".join(map(re.escape, words)), "", re.sub(r'"request_id":"\w+"', "", text))  # noqa: E731
-    assert strip(answer.text, sandbox.id, belongings["snapshot"]) == strip(other.text, UNKNOWN_ID), "the answer must not tell what exists from what does not"
+    assert strip(answer.text, sandbox.id, belongings["snapshot"], belongings["agent"]) == strip(other.text, UNKNOWN_ID), "the answer must not tell what exists from what does not"
     assert sandbox.refresh()["status"] == "running"
 
 
