@@ -192,6 +192,15 @@ static gboolean on_end(Run *run, json_t *data)
 	return TRUE;
 }
 
+/* An agent's call says first where it is. */
+static void on_session(VialCell *cell, const json_t *data)
+{
+	g_free(cell->found_id);
+	cell->found_id = vial_api_text(data, "sandbox_id");
+	cell->sandbox_id = cell->found_id;
+	vial_stream_note_session(cell->cli, data);
+}
+
 static gboolean on_event(const char *event, json_t *data, gpointer user, GError **error)
 {
 	Run *run = user;
@@ -205,6 +214,8 @@ static gboolean on_event(const char *event, json_t *data, gpointer user, GError 
 		return on_error(run->cell, data, error);
 	if (strcmp(event, "end") == 0)
 		return on_end(run, data);
+	if (strcmp(event, "session") == 0)
+		on_session(run->cell, data);
 	return TRUE;
 }
 

@@ -18,6 +18,8 @@ typedef struct {
 	/* Kept over runs: figures are numbered through. */
 	int figures, results;
 
+	char *found_id; /* the sandbox of an agent's session, as the run said; to be freed */
+
 	/* About the last run. */
 	gboolean has_ended;
 	gboolean has_error, has_timed_out, has_restarted;

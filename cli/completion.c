@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Completion scripts out of the command table. Values that only viald knows (@sandbox, @template, @snapshot, @project, @key) are
+ * Completion scripts out of the command table. Values that only viald knows (@sandbox, @template, @snapshot, @agent, @project, @key) are
  * asked for while completing, through `vial … --quiet`, which prints bare names. Where a command has verbs, what is offered
  * depends on both: "audit tail"; what stands for no verb is "audit ".
  */
@@ -25,6 +25,8 @@ static const char *lister(const char *values)
 		return "vial templates --quiet 2>/dev/null";
 	if (strcmp(values, "@snapshot") == 0)
 		return "vial snapshots --quiet 2>/dev/null";
+	if (strcmp(values, "@agent") == 0)
+		return "vial agent ls --quiet 2>/dev/null";
 	if (strcmp(values, "@project") == 0)
 		return "vial project ls --quiet 2>/dev/null";
 	if (strcmp(values, "@key") == 0)

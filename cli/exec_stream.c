@@ -9,6 +9,7 @@
 #include "cli/stream.h"
 
 typedef struct {
+	VialCli *cli;
 	VialSink out, err;
 	gboolean has_exit;
 	gboolean has_timed_out;
@@ -31,7 +32,9 @@ static gboolean on_event(const char *event, json_t *data, gpointer user, GError 
 		return vial_stream_write_chunk(&output->out, data, error);
 	if (strcmp(event, "stderr") == 0)
 		return vial_stream_write_chunk(&output->err, data, error);
-	if (strcmp(event, "exit") == 0) {
+	if (strcmp(event, "session") == 0) {
+		vial_stream_note_session(output->cli, data);
+	} else if (strcmp(event, "exit") == 0) {
 		output->has_exit = TRUE;
 		output->exit_code = vial_api_integer(data, "exit_code", 0);
 		output->has_timed_out = json_is_true(json_object_get(data, "timed_out"));
@@ -57,7 +60,7 @@ int vial_exec_status(VialCli *cli, gboolean has_timed_out, gint64 exit_code)
 int vial_exec_stream(VialCli *cli, const char *method, const char *path, json_t *body, gboolean is_raw)
 {
 	GError *error = NULL;
-	Output output = { 0 };
+	Output output = { .cli = cli };
 	vial_sink_init(&output.out, cli, STDOUT_FILENO, is_raw);
 	vial_sink_init(&output.err, cli, STDERR_FILENO, is_raw);
 	gboolean is_ok = vial_stream_perform(cli, method, path, body, on_event, &output, &error);

@@ -55,6 +55,8 @@ static const VialCommand commands[] = {
 	ROW("promote", promote, "Keep one fork and remove the others"),
 	ROW("tree", tree, "Show which sandbox was forked from which"),
 	ROW("explore", explore, "Try candidates in forks side by side, keep the best"),
+	HEADING("Agents"),
+	VERBS("agent", agent, "Make agents and their versions, use them, see to their sessions"),
 	HEADING("Projects, keys and the record"),
 	VERBS("project", project, "Make, change and end projects"),
 	VERBS("key", key, "Give out keys, change, rotate and revoke them"),

@@ -28,7 +28,7 @@ typedef struct {
 	void *target;
 	const char *value_name; /* as shown in help */
 	const char *help;
-	/* For completion: words separated by blanks, or @sandbox, @template, @snapshot, @project, @key,
+	/* For completion: words separated by blanks, or @sandbox, @template, @snapshot, @agent, @project, @key,
 	 * @quota, @file, @directory, @command. */
 	const char *values;
 } VialOption;

@@ -60,3 +60,10 @@ gboolean vial_stream_write_chunk(VialSink *sink, const json_t *data, GError **er
 	g_autofree guchar *bytes = g_base64_decode(encoded, &size);
 	return vial_sink_write(sink, (const char *)bytes, size, error);
 }
+
+void vial_stream_note_session(VialCli *cli, const json_t *session)
+{
+	g_autofree char *lost = vial_api_line(session, "lost");
+	if (json_is_true(json_object_get(session, "fresh")) && *lost)
+		vial_output_note(cli, "the session's sandbox was lost and it has a new one, without its variables and files: %s", lost);
+}

@@ -15,3 +15,6 @@ gboolean vial_stream_perform(VialCli *cli, const char *method, const char *path,
 
 /* Writes an event's bytes: `chunk` is text, `chunk_base64` what is not valid UTF-8. */
 gboolean vial_stream_write_chunk(VialSink *sink, const json_t *data, GError **error);
+
+/* An agent's call says which sandbox it is in: that is worth a word when it is not the one it was. */
+void vial_stream_note_session(VialCli *cli, const json_t *session);
