@@ -157,11 +157,12 @@ static const VialVerb verbs[] = {
 	{ "versions", "NAME", "List its versions, newest first", versions_run, NULL, 1, 1, "@agent", NULL },
 	{ "activate", "NAME VERSION", "Make a version the one that calls without a version mean", change_run, NULL, 2, 2, "@agent", "" },
 	{ "retire", "NAME VERSION", "Let a version drain: no new sessions, those there are go on", change_run, NULL, 2, 2, "@agent", "" },
-	{ "run", "NAME [OPTION...] CODE|-", "Run code in a session; the first call makes its sandbox", vial_agent_run_run, vial_agent_run_options, 2, 2,
-	  "@agent", "" },
+	{ "run", "NAME [OPTION...] CODE|-", "Run code in a session; the first call makes its sandbox", vial_agent_run_run, vial_agent_run_options, 2,
+	  2, "@agent", "" },
 	{ "exec", "NAME [OPTION...] [--] COMMAND [ARGUMENT...]", "Run a command in a session", vial_agent_exec_run, vial_agent_exec_options, 2, -1,
 	  "@agent", "" },
-	{ "sessions", "NAME [OPTION...]", "List its sessions, newest first", vial_agent_sessions_run, vial_agent_sessions_options, 1, 1, "@agent", NULL },
+	{ "sessions", "NAME [OPTION...]", "List its sessions, newest first", vial_agent_sessions_run, vial_agent_sessions_options, 1, 1, "@agent",
+	  NULL },
 	{ "end", "NAME SESSION...", "End sessions, and their sandboxes", vial_agent_end_run, vial_agent_end_options, 2, -1, "@agent", "" },
 	{ "forget", "USER [OPTION...]", "End all sessions of a user, in all agents or in one", vial_agent_forget_run, vial_agent_forget_options, 1, 1,
 	  NULL, NULL },
@@ -171,12 +172,13 @@ static const VialVerb verbs[] = {
 
 const VialSyntax vial_agent_syntax = {
 	.arguments = "create|version|ls|show|versions|activate|retire|run|exec|sessions|end|forget|rm [ARGUMENT...]",
-	.description = "An agent has numbered versions that are never changed: a change is the next one. Each session of each user has a sandbox of its\n"
-		       "own in each version, made by its first call; without --session it is the one called `default`.\n\n"
-		       "  vial agent create analyst --template code-interpreter --tier 2x4 --allow api.example.org --idle 10m\n"
-		       "  vial agent run analyst --session s1 'df.describe()'\n"
-		       "  vial agent version analyst --template code-interpreter --never-expire --activate\n"
-		       "  vial agent retire analyst 1\n"
-		       "  vial agent sessions analyst --user ann",
+	.description =
+		"An agent has numbered versions that are never changed: a change is the next one. Each session of each user has a sandbox of its\n"
+		"own in each version, made by its first call; without --session it is the one called `default`.\n\n"
+		"  vial agent create analyst --template code-interpreter --tier 2x4 --allow api.example.org --idle 10m\n"
+		"  vial agent run analyst --session s1 'df.describe()'\n"
+		"  vial agent version analyst --template code-interpreter --never-expire --activate\n"
+		"  vial agent retire analyst 1\n"
+		"  vial agent sessions analyst --user ann",
 	.verbs = verbs,
 };

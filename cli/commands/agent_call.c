@@ -23,20 +23,20 @@ static gboolean is_raw;
 	{                                                         \
 		0, NULL, VIAL_OPTION_FLAG, NULL, NULL, NULL, NULL \
 	}
-#define USER_OPTION(help)                                                     \
-	{                                                                     \
-		'u', "user", VIAL_OPTION_STRING, &user, "NAME", (help), NULL  \
-	}
-#define VERSION_OPTION(help)                                                 \
+#define USER_OPTION(help)                                                    \
 	{                                                                    \
+		'u', "user", VIAL_OPTION_STRING, &user, "NAME", (help), NULL \
+	}
+#define VERSION_OPTION(help)                                               \
+	{                                                                  \
 		0, "version", VIAL_OPTION_INT, &version, "N", (help), NULL \
 	}
-#define CALL_OPTIONS                                                                                                             \
-	{ 's', "session", VIAL_OPTION_STRING, &session, "NAME", "in this session; else in the one called default", NULL },       \
+#define CALL_OPTIONS                                                                                                                           \
+	{ 's', "session", VIAL_OPTION_STRING, &session, "NAME", "in this session; else in the one called default", NULL },                     \
 		USER_OPTION("on behalf of this user; users never share a sandbox"), VERSION_OPTION("of this version; else of the active one"), \
-		{ 0, "timeout", VIAL_OPTION_DURATION, &timeout_seconds, "TIME", "end it after this time, with status 124", NULL },  \
-	{                                                                                                                        \
-		0, "raw", VIAL_OPTION_FLAG, &is_raw, NULL, "let escape sequences through to our terminal", NULL                  \
+		{ 0, "timeout", VIAL_OPTION_DURATION, &timeout_seconds, "TIME", "end it after this time, with status 124", NULL },             \
+	{                                                                                                                                      \
+		0, "raw", VIAL_OPTION_FLAG, &is_raw, NULL, "let escape sequences through to our terminal", NULL                                \
 	}
 
 const VialOption vial_agent_run_options[] = {

@@ -14,25 +14,25 @@ static gint64 memory_mib, rate_mbit = -1, max_connections = -1, idle_seconds;
 static GPtrArray *allow, *deny, *languages, *env, *metadata, *files, *pip, *npm;
 static gboolean never_expire, is_activated;
 
-#define VERSION_OPTIONS                                                                                                                            \
-	{ 't', "template", VIAL_OPTION_STRING, &template_name, "NAME", "what its sandboxes are made from", "@template" },                          \
-		{ 0, "tier", VIAL_OPTION_STRING, &tier, "NAME", "their size: processors x GB", "2x2 2x4 2x8 2x16 4x2 4x4 4x8 4x16" },              \
-		{ 0, "cpu", VIAL_OPTION_NUMBER, &cpu, "N", "or virtual CPUs, such as 2 or 0.5", NULL },                                            \
-		{ 0, "memory", VIAL_OPTION_MEMORY, &memory_mib, "SIZE", "and memory, such as 512M or 2G", NULL },                                  \
-		{ 0, "network", VIAL_OPTION_STRING, &network, "MODE", "disabled (the default), filtered or open", "disabled filtered open" },      \
-		{ 0, "allow", VIAL_OPTION_LIST, &allow, "WHAT", "let out to this address, CIDR, name or *.name; means filtered", NULL },           \
-		{ 0, "deny", VIAL_OPTION_LIST, &deny, "WHAT", "do not let out to this one", NULL },                                                \
-		VIAL_NETWORK_LIMIT_OPTIONS(rate_mbit, max_connections, "to the network "),                                                         \
-		{ 0, "idle", VIAL_OPTION_DURATION, &idle_seconds, "TIME", "a session ends after so long without a call, 5m at least", NULL },      \
-		{ 0, "never-expire", VIAL_OPTION_FLAG, &never_expire, NULL, "a session sleeps then, and wakes with the next call", NULL },         \
-		{ 'l', "lang", VIAL_OPTION_LIST, &languages, "NAME", "run only this language, or these", "python javascript bash" },               \
-		{ 'e', "env", VIAL_OPTION_LIST, &env, "K=V", "with this environment variable", NULL },                                             \
-		{ 0, "file", VIAL_OPTION_LIST, &files, "FILE:PATH", "with this file of ours at that path", "@file" },                              \
-		{ 0, "pip", VIAL_OPTION_LIST, &pip, "PACKAGE", "with this Python package, installed in each new sandbox", NULL },                  \
-		{ 0, "npm", VIAL_OPTION_LIST, &npm, "PACKAGE", "with this one from npm", NULL },                                                   \
-		{ 0, "prompt-ref", VIAL_OPTION_STRING, &prompt_ref, "TEXT", "where its prompt is kept", NULL },                                    \
-	{                                                                                                                                          \
-		0, "metadata", VIAL_OPTION_LIST, &metadata, "K=V", "a note to it and its sandboxes", NULL                                          \
+#define VERSION_OPTIONS                                                                                                                       \
+	{ 't', "template", VIAL_OPTION_STRING, &template_name, "NAME", "what its sandboxes are made from", "@template" },                     \
+		{ 0, "tier", VIAL_OPTION_STRING, &tier, "NAME", "their size: processors x GB", "2x2 2x4 2x8 2x16 4x2 4x4 4x8 4x16" },         \
+		{ 0, "cpu", VIAL_OPTION_NUMBER, &cpu, "N", "or virtual CPUs, such as 2 or 0.5", NULL },                                       \
+		{ 0, "memory", VIAL_OPTION_MEMORY, &memory_mib, "SIZE", "and memory, such as 512M or 2G", NULL },                             \
+		{ 0, "network", VIAL_OPTION_STRING, &network, "MODE", "disabled (the default), filtered or open", "disabled filtered open" }, \
+		{ 0, "allow", VIAL_OPTION_LIST, &allow, "WHAT", "let out to this address, CIDR, name or *.name; means filtered", NULL },      \
+		{ 0, "deny", VIAL_OPTION_LIST, &deny, "WHAT", "do not let out to this one", NULL },                                           \
+		VIAL_NETWORK_LIMIT_OPTIONS(rate_mbit, max_connections, "to the network "),                                                    \
+		{ 0, "idle", VIAL_OPTION_DURATION, &idle_seconds, "TIME", "a session ends after so long without a call, 5m at least", NULL }, \
+		{ 0, "never-expire", VIAL_OPTION_FLAG, &never_expire, NULL, "a session sleeps then, and wakes with the next call", NULL },    \
+		{ 'l', "lang", VIAL_OPTION_LIST, &languages, "NAME", "run only this language, or these", "python javascript bash" },          \
+		{ 'e', "env", VIAL_OPTION_LIST, &env, "K=V", "with this environment variable", NULL },                                        \
+		{ 0, "file", VIAL_OPTION_LIST, &files, "FILE:PATH", "with this file of ours at that path", "@file" },                         \
+		{ 0, "pip", VIAL_OPTION_LIST, &pip, "PACKAGE", "with this Python package, installed in each new sandbox", NULL },             \
+		{ 0, "npm", VIAL_OPTION_LIST, &npm, "PACKAGE", "with this one from npm", NULL },                                              \
+		{ 0, "prompt-ref", VIAL_OPTION_STRING, &prompt_ref, "TEXT", "where its prompt is kept", NULL },                               \
+	{                                                                                                                                     \
+		0, "metadata", VIAL_OPTION_LIST, &metadata, "K=V", "a note to it and its sandboxes", NULL                                     \
 	}
 #define END                                                       \
 	{                                                         \

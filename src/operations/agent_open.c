@@ -98,8 +98,8 @@ static void end(Opening *opening, const GError *error)
 static void on_useless_gone(VialSandbox *sandbox, const GError *error, gpointer data)
 {
 	Opening *opening = data;
-	g_autoptr(GError) told = g_error_new(VIAL_ERROR, VIAL_ERROR_CONFLICT, "the session %s was ended while its sandbox was being made",
-	                                     opening->session->name);
+	g_autoptr(GError) told =
+		g_error_new(VIAL_ERROR, VIAL_ERROR_CONFLICT, "the session %s was ended while its sandbox was being made", opening->session->name);
 
 	end(opening, told);
 }
@@ -268,10 +268,9 @@ static void wait_for(Opening *opening, const VialCaller *caller, const char *lan
 {
 	Waiter *waiter = g_new0(Waiter, 1);
 
-	*waiter = (Waiter){ .principal = vial_identity_ref((VialIdentity *)caller->principal),
-		            .language = g_strdup(language),
-		            .opened = opened,
-		            .data = data };
+	*waiter = (Waiter){
+		.principal = vial_identity_ref((VialIdentity *)caller->principal), .language = g_strdup(language), .opened = opened, .data = data
+	};
 	g_queue_push_tail(&opening->waiters, waiter);
 }
 
@@ -363,7 +362,8 @@ gboolean vial_op_agent_open(const VialCaller *caller, VialVerb verb, const VialA
 	}
 	if (version->retired_at_ms > 0)
 		return vial_fail(error, VIAL_ERROR_CONFLICT,
-		                 "version %" G_GINT64_FORMAT " of the agent %s is retired and takes no new sessions, and there is no session %s of it",
+		                 "version %" G_GINT64_FORMAT
+		                 " of the agent %s is retired and takes no new sessions, and there is no session %s of it",
 		                 version->number, agent->name, name);
 	if (!session)
 		session = vial_sessions_add(agent, version->number, user, name);

@@ -104,7 +104,8 @@ static gboolean check_packages(json_t *packages, GError **error)
 				return FALSE;
 			if (json_string_value(name)[0] == '-')
 				return vial_fail(error, VIAL_ERROR_INVALID,
-				                 "field \"packages.%s[%" G_GSIZE_FORMAT "]\" is no name of a package: it begins with a dash", kind, i);
+				                 "field \"packages.%s[%" G_GSIZE_FORMAT "]\" is no name of a package: it begins with a dash", kind,
+				                 i);
 		}
 	}
 	return TRUE;
@@ -157,11 +158,12 @@ json_t *vial_agent_version_read(const VialCaller *caller, const VialVersionReque
 		return NULL;
 	if (has_packages(request->packages) && strcmp(json_string_value(json_object_get(network, "mode")), "disabled") == 0)
 		return vial_fail(error, VIAL_ERROR_INVALID,
-		                 "packages are installed in the session's sandbox and need its network, which is disabled here: allow their registry in "
+		                 "packages are installed in the session's sandbox and need its network, which is disabled here: allow their registry "
+		                 "in "
 		                 "network, or build a template that has them"),
 		       NULL;
-	document = json_pack("{s:s, s:s*, s:O, s:I, s:b, s:O*, s:O*, s:O*, s:O*, s:O*, s:s*}", "template", template_name, "tier", request->tier, "network",
-	                     network, "idle_seconds",
+	document = json_pack("{s:s, s:s*, s:O, s:I, s:b, s:O*, s:O*, s:O*, s:O*, s:O*, s:s*}", "template", template_name, "tier", request->tier,
+	                     "network", network, "idle_seconds",
 	                     (json_int_t)(request->idle_seconds == VIAL_UNSAID ? VIAL_AGENT_DEFAULT_IDLE_SECONDS : request->idle_seconds),
 	                     "never_expire", request->never_expire, "languages", request->languages, "env", request->env, "metadata",
 	                     request->metadata, "files", request->files, "packages", request->packages, "prompt_ref", request->prompt_ref);

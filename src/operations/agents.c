@@ -206,7 +206,8 @@ static gboolean may_change(const VialAgent *agent, const VialAgentVersion *versi
 		                 "version %" G_GINT64_FORMAT " is retired and cannot be activated; make a new version like it", version->number);
 	if (verb == VIAL_VERB_AGENT_RETIRE && version->number == agent->active)
 		return vial_fail(error, VIAL_ERROR_CONFLICT,
-		                 "version %" G_GINT64_FORMAT " is the active one and cannot be retired; activate another version first, or delete the agent",
+		                 "version %" G_GINT64_FORMAT
+		                 " is the active one and cannot be retired; activate another version first, or delete the agent",
 		                 version->number);
 	return TRUE;
 }
@@ -251,7 +252,8 @@ json_t *vial_op_session_list(const VialCaller *caller, const char *name, const V
 		filter.state = (int)state;
 	if (request->version != VIAL_UNSAID)
 		filter.version = request->version;
-	page = vial_sessions_page(agent, &filter, request->cursor, request->limit == VIAL_UNSAID ? VIAL_SESSIONS_PAGE : (guint)request->limit, &next, error);
+	page = vial_sessions_page(agent, &filter, request->cursor, request->limit == VIAL_UNSAID ? VIAL_SESSIONS_PAGE : (guint)request->limit, &next,
+	                          error);
 	if (!page)
 		return NULL;
 	items = json_array();

@@ -61,10 +61,10 @@ gboolean vial_op_user_forget(const VialCaller *caller, const char *agent, const 
 
 typedef struct {
 	const char *agent;
-	const char *session; /* NULL: VIAL_DEFAULT_SESSION */
-	const char *user;    /* whom it is for; NULL: nobody in particular */
-	gint64 version;      /* VIAL_UNSAID: the active one */
-	gboolean is_code;    /* it is to run code */
+	const char *session;  /* NULL: VIAL_DEFAULT_SESSION */
+	const char *user;     /* whom it is for; NULL: nobody in particular */
+	gint64 version;       /* VIAL_UNSAID: the active one */
+	gboolean is_code;     /* it is to run code */
 	const char *language; /* in that; NULL: the first that the version has */
 } VialAgentCall;
 

@@ -45,7 +45,7 @@
 #define VIAL_AGENT_LANGUAGES_MAX 16
 #define VIAL_AGENT_FILES_MAX 256
 #define VIAL_AGENT_FILES_MAX_BYTES (8 * 1024 * 1024) /* of all of a version together */
-#define VIAL_AGENT_PACKAGES_MAX 128                 /* of each kind */
+#define VIAL_AGENT_PACKAGES_MAX 128                  /* of each kind */
 #define VIAL_AGENT_PACKAGE_MAX_BYTES 256
 #define VIAL_AGENT_PACKAGES_TIMEOUT_SECONDS 900
 #define VIAL_AGENT_PROMPT_REF_MAX_BYTES 1024

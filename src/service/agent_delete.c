@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The end of an agent, in rounds as that of a project: its sandboxes are deleted, and what comes to be meanwhile (one that was just being made, a fork
- * that was under way) in the next round, until a round finds nothing.
+ * The end of an agent, in rounds as that of a project: its sandboxes are deleted, and what comes to be meanwhile (one that was just being made, a
+ * fork that was under way) in the next round, until a round finds nothing.
  */
 #include <string.h>
 

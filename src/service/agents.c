@@ -89,8 +89,7 @@ static json_t *files_summary(const json_t *files)
 		if (encoded) {
 			g_autofree guchar *bytes = g_base64_decode(encoded, &size);
 		}
-		json_array_append_new(list,
-		                      json_pack("{s:O, s:I}", "path", json_object_get(file, "path"), "size", (json_int_t)size));
+		json_array_append_new(list, json_pack("{s:O, s:I}", "path", json_object_get(file, "path"), "size", (json_int_t)size));
 	}
 	return list;
 }
@@ -170,8 +169,8 @@ static gboolean load_versions(VialStore *store, GHashTable *by_id, GError **erro
 		VialAgentVersion *version;
 
 		if (!document) {
-			g_prefix_error(error, "the record of the version \"%s\" of an agent cannot be read; repair its row in the database: ",
-			               record->id);
+			g_prefix_error(error,
+			               "the record of the version \"%s\" of an agent cannot be read; repair its row in the database: ", record->id);
 			return FALSE;
 		}
 		if (!agent) { /* the last viald died between the two; it goes the same way now */
@@ -180,10 +179,9 @@ static gboolean load_versions(VialStore *store, GHashTable *by_id, GError **erro
 			continue;
 		}
 		version = g_new0(VialAgentVersion, 1);
-		*version = (VialAgentVersion){ .number = record->number,
-			                       .document = document,
-			                       .created_at_ms = record->created_at,
-			                       .retired_at_ms = record->retired_at };
+		*version = (VialAgentVersion){
+			.number = record->number, .document = document, .created_at_ms = record->created_at, .retired_at_ms = record->retired_at
+		};
 		g_ptr_array_add(agent->versions, version);
 	}
 	return TRUE;

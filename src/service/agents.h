@@ -15,7 +15,8 @@
 
 typedef struct {
 	gint64 number;    /* from 1 */
-	json_t *document; /* {template?, cpu?, memory_mb?, tier?, network, idle_seconds, never_expire, languages, env, files, packages, ...}, checked */
+	json_t *document; /* {template?, cpu?, memory_mb?, tier?, network, idle_seconds, never_expire, languages, env, files, packages, ...}, checked
+	                   */
 	gint64 created_at_ms;
 	gint64 retired_at_ms; /* 0: it is not */
 	guint n_sessions;

@@ -74,11 +74,9 @@ VialSession *vial_sessions_add(VialAgent *agent, gint64 version, const char *use
 {
 	VialSession *session = g_new0(VialSession, 1);
 
-	*session = (VialSession){ .agent = agent,
-		                  .key = key_of(version, user, name),
-		                  .version = version,
-		                  .name = g_strdup(name),
-		                  .user = g_strdup(user) };
+	*session = (VialSession){
+		.agent = agent, .key = key_of(version, user, name), .version = version, .name = g_strdup(name), .user = g_strdup(user)
+	};
 	set_created_at(session, vial_time_now_ms());
 	g_hash_table_insert(agent->sessions, session->key, session);
 	vial_agent_version(agent, version)->n_sessions++;

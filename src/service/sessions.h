@@ -16,7 +16,7 @@ typedef struct {
 	char *key;
 	gint64 version;
 	char *name;
-	char *user; /* "": nobody in particular */
+	char *user;       /* "": nobody in particular */
 	char *sandbox_id; /* NULL: there is none yet */
 	gint64 created_at_ms;
 	GSequenceIter *place;

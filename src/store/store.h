@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the daemon remembers: projects, keys, sandboxes, snapshots, agents. (What was done with them is the audit's: src/audit/.) Everything is read once at
- * start, synchronously; after that every operation goes through one queue to one writer thread, in order, and `done` is called on the main loop. The
- * main loop never waits for SQL.
+ * What the daemon remembers: projects, keys, sandboxes, snapshots, agents. (What was done with them is the audit's: src/audit/.) Everything is read
+ * once at start, synchronously; after that every operation goes through one queue to one writer thread, in order, and `done` is called on the main
+ * loop. The main loop never waits for SQL.
  *
  * Durability: a record whose `done` came without an error survives the death of the daemon. Keys and snapshots, which must
  * also survive the death of the machine, are on the disk before `done`; a sandbox dies with the machine anyway. An error

@@ -27,9 +27,7 @@ class Agent:
 
     def by(self, client):
         """The same agent, by somebody else's key."""
-        other = object.__new__(Agent)
-        other.client, other.name, other.path = client, self.name, self.path
-        return other
+        return named(client, self.name)
 
     def add_version(self, **fields):
         return self.call("POST", "/versions", {"template": "minimal", **fields})["version"]
@@ -45,3 +43,10 @@ class Agent:
 
     def fs(self, path, file, **query):
         return f"{path}?" + urlencode({"path": file, **query}, quote_via=quote)
+
+
+def named(client, name):
+    """One that is there already."""
+    agent = object.__new__(Agent)
+    agent.client, agent.name, agent.path = client, name, f"/v1/agents/{name}"
+    return agent

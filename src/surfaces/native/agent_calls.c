@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Calls of an agent: the routes that a sandbox has, behind one more step. The sandbox of the call's session is found or made, then the request goes to
- * the ordinary handler as if it had named that sandbox. Code and commands name their session in the body, files in the query. What a sandbox's route
- * calls `user`, the one who runs it inside, is `run_as` here: `user` is whom the call is for.
+ * Calls of an agent: the routes that a sandbox has, behind one more step. The sandbox of the call's session is found or made, then the request goes
+ * to the ordinary handler as if it had named that sandbox. Code and commands name their session in the body, files in the query. What a sandbox's
+ * route calls `user`, the one who runs it inside, is `run_as` here: `user` is whom the call is for.
  */
 #include "operations/agents.h"
 #include "operations/limits.h"
@@ -33,8 +33,7 @@ static gboolean decode_body(VialRequest *request, VialAgentCall *out, GError **e
 	const json_t *body = vial_request_json(request);
 
 	return vial_decode_text(body, "session", &out->session, error) && vial_decode_text(body, "user", &out->user, error) &&
-	       vial_decode_int(body, "version", &out->version, error) &&
-	       (!out->is_code || vial_decode_text(body, "language", &out->language, error));
+	       vial_decode_int(body, "version", &out->version, error) && (!out->is_code || vial_decode_text(body, "language", &out->language, error));
 }
 
 static gboolean decode_query(VialRequest *request, VialAgentCall *out, GError **error)
@@ -61,9 +60,9 @@ static void open_for(VialRequest *request, VialVerb verb, gboolean is_in_body, V
 	vial_request_unref(request);
 }
 
-#define CALL(name, verb, is_in_body, handler)              \
-	void vial_api_agent_##name(VialRequest *request)   \
-	{                                                  \
+#define CALL(name, verb, is_in_body, handler)                 \
+	void vial_api_agent_##name(VialRequest *request)      \
+	{                                                     \
 		open_for(request, verb, is_in_body, handler); \
 	}
 

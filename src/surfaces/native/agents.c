@@ -59,8 +59,9 @@ void vial_api_agent_delete(VialRequest *request)
 /* Whoever misspells a field would believe of a version that is never changed what is not so. */
 static gboolean decode_version(const json_t *body, VialVersionRequest *out, GError **error)
 {
-	static const char *const names[] = { "template", "tier", "cpu", "memory_mb", "network", "idle_seconds", "never_expire", "languages", "env",
-		                             "metadata", "files", "packages", "prompt_ref", "activate", NULL };
+	static const char *const names[] = { "template",     "tier",         "cpu",        "memory_mb", "network",
+		                             "idle_seconds", "never_expire", "languages",  "env",       "metadata",
+		                             "files",        "packages",     "prompt_ref", "activate",  NULL };
 
 	*out = (VialVersionRequest){ .cpu = (double)VIAL_UNSAID, .memory_mb = VIAL_UNSAID, .idle_seconds = VIAL_UNSAID };
 	return vial_decode_known(body, names, error) && vial_decode_text(body, "template", &out->template_name, error) &&
@@ -117,9 +118,9 @@ static void change_version(VialRequest *request, VialVerb verb)
 	VialCaller caller = vial_native_question(request);
 	g_autoptr(GError) error = NULL;
 
-	vial_native_begun(
-		request,
-		vial_op_agent_version_change(&caller, verb, agent_of(request), version_of(request), vial_native_reply_ok, request, &error), &error);
+	vial_native_begun(request,
+	                  vial_op_agent_version_change(&caller, verb, agent_of(request), version_of(request), vial_native_reply_ok, request, &error),
+	                  &error);
 }
 
 void vial_api_version_activate(VialRequest *request)
@@ -158,8 +159,8 @@ void vial_api_session_get(VialRequest *request)
 	json_t *document = NULL;
 
 	if (vial_decode_query_int(request, "version", &version, &error))
-		document = vial_op_session_get(&caller, agent_of(request), vial_request_param(request, "session"), vial_request_query(request, "user"),
-		                               version, &error);
+		document = vial_op_session_get(&caller, agent_of(request), vial_request_param(request, "session"),
+		                               vial_request_query(request, "user"), version, &error);
 	vial_native_reply_now(request, document, error);
 }
 
@@ -181,7 +182,7 @@ void vial_api_user_forget(VialRequest *request)
 	VialCaller caller = vial_native_question(request);
 	g_autoptr(GError) error = NULL;
 
-	vial_native_begun(
-		request, vial_op_user_forget(&caller, agent_of(request), vial_request_param(request, "user"), vial_native_reply_ok, request, &error),
-		&error);
+	vial_native_begun(request,
+	                  vial_op_user_forget(&caller, agent_of(request), vial_request_param(request, "user"), vial_native_reply_ok, request, &error),
+	                  &error);
 }

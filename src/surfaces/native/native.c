@@ -93,9 +93,9 @@ void vial_native_enter(VialRequest *request, const VialAgentPlace *place)
 	note = vial_request_note(request);
 	note->sandbox_id = g_strdup(vial_sandbox_id(place->sandbox));
 	note->language = g_strdup(place->language);
-	note->session = json_pack("{s:s, s:s, s:I, s:s*, s:s, s:b, s:s*}", "id", place->session, "agent", place->agent, "version",
-	                          (json_int_t)place->version, "user", place->user, "sandbox_id", note->sandbox_id, "fresh", place->is_fresh, "lost",
-	                          place->lost);
+	note->session =
+		json_pack("{s:s, s:s, s:I, s:s*, s:s, s:b, s:s*}", "id", place->session, "agent", place->agent, "version", (json_int_t)place->version,
+	                  "user", place->user, "sandbox_id", note->sandbox_id, "fresh", place->is_fresh, "lost", place->lost);
 	text = json_dumps(note->session, JSON_COMPACT | JSON_ENSURE_ASCII);
 	vial_request_set_header(request, "X-Vial-Session", text);
 }
