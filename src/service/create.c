@@ -212,6 +212,7 @@ static void apply_snapshot(VialSandbox *sandbox, const VialSnapshot *snapshot)
 	sandbox->rootfs = fact(snapshot, "rootfs");
 	sandbox->runtime_dir = fact(snapshot, "runtime_dir");
 	sandbox->from_snapshot = g_strdup(snapshot->id);
+	sandbox->user = fact(snapshot, "user"); /* whose data is in it */
 	sandbox->limits = limits_of(snapshot);
 	json_object_update(env, sandbox->env);
 	json_decref(sandbox->env);
