@@ -85,10 +85,11 @@ class Daemon:
                 raise RuntimeError("viald did not start: " + open(self.log.name).read()[-2000:])
             time.sleep(0.01)
 
-    def restart(self):
-        """How many milliseconds until it is ready again."""
+    def restart(self, meanwhile=lambda: None):
+        """How many milliseconds until it is ready again. `meanwhile` is done while no viald is there."""
         self.process.send_signal(signal.SIGTERM)
         self.process.wait(60)
+        meanwhile()
         return timed(self.start)
 
     def call(self, method, path, body=None, raw=False, connection=None):

@@ -175,7 +175,7 @@ const VialSyntax vial_agent_syntax = {
 	.description =
 		"An agent has numbered versions that are never changed: a change is the next one. Each session of each user has a sandbox of its\n"
 		"own in each version, made by its first call; without --session it is the one called `default`.\n\n"
-		"  vial agent create analyst --template code-interpreter --tier 2x4 --allow pypi.org --idle 10m\n"
+		"  vial agent create analyst --template code-interpreter --tier 2x4 --allow api.example.org --idle 10m\n"
 		"  vial agent run analyst --session s1 'df.describe()'\n"
 		"  vial agent version analyst --template code-interpreter --never-expire --activate\n"
 		"  vial agent retire analyst 1\n"

@@ -6,6 +6,7 @@
 #include "operations/agents_private.h"
 #include "operations/limits.h"
 #include "operations/validate.h"
+#include "service/forget.h"
 #include "service/sessions.h"
 #include "util/json.h"
 
@@ -319,43 +320,20 @@ gboolean vial_op_session_end(const VialCaller *caller, const char *name, const c
 
 /* Users */
 
-typedef struct {
-	guint pending;
-	GError *error;
-	Change *change;
-} Forgetting;
-
-static void on_forgotten(const GError *error, gpointer data)
+static void on_forgotten(const VialForgotten *forgotten, const GError *error, gpointer data)
 {
-	Forgetting *forgetting = data;
+	Change *change = data;
 
-	if (error && !forgetting->error)
-		forgetting->error = g_error_copy(error);
-	if (--forgetting->pending > 0)
-		return;
-	on_changed(forgetting->error, forgetting->change);
-	g_clear_error(&forgetting->error);
-	g_free(forgetting);
-}
-
-static void forget(const VialCaller *caller, GPtrArray *agents, const char *user, Change *change)
-{
-	Forgetting *forgetting = g_new0(Forgetting, 1);
-	VialSessionFilter filter = { .user = user, .state = -1 };
-	guint count = 0;
-
-	*forgetting = (Forgetting){ .pending = 1, .change = change };
-	for (guint i = 0; i < agents->len; i++) {
-		forgetting->pending++;
-		count += vial_sessions_end(agents->pdata[i], &filter, "everything of its user was forgotten", on_forgotten, forgetting);
-	}
-	change->document = json_pack("{s:I}", "sessions", (json_int_t)count);
-	vial_entry_set(change->entry, "sessions", json_integer(count));
-	on_forgotten(NULL, forgetting);
+	change->document = json_pack("{s:I, s:I, s:I}", "sessions", (json_int_t)forgotten->sessions, "sandboxes", (json_int_t)forgotten->sandboxes,
+	                             "snapshots", (json_int_t)forgotten->snapshots);
+	vial_entry_set(change->entry, "sessions", json_integer(forgotten->sessions));
+	json_object_update(vial_entry_body(change->entry), change->document);
+	on_changed(error, change);
 }
 
 gboolean vial_op_user_forget(const VialCaller *caller, const char *name, const char *user, VialDocumentDone done, gpointer data, GError **error)
 {
+	const VialAllow *allow = caller->principal ? caller->principal->allow : NULL;
 	VialAbout about = { .agent = name, .user = user };
 	g_autoptr(GPtrArray) all = NULL, agents = g_ptr_array_new();
 	VialAgent *agent = NULL;
@@ -367,8 +345,9 @@ gboolean vial_op_user_forget(const VialCaller *caller, const char *name, const c
 		return FALSE;
 	all = vial_agents_list(caller->app->agents, caller->principal->project);
 	for (guint i = 0; i < all->len; i++)
-		if (agent ? all->pdata[i] == agent : vial_allow_has_agent(caller->principal->allow, ((VialAgent *)all->pdata[i])->name))
+		if (agent ? all->pdata[i] == agent : vial_allow_has_agent(allow, ((VialAgent *)all->pdata[i])->name))
 			g_ptr_array_add(agents, all->pdata[i]);
-	forget(caller, agents, user, change_new(caller, entry, name, -1, done, data));
+	vial_user_forget(caller->app, caller->principal->project, agents, !agent && vial_allow_has_agent(allow, NULL), user, on_forgotten,
+	                 change_new(caller, entry, name, -1, done, data));
 	return TRUE;
 }

@@ -54,7 +54,8 @@ json_t *vial_op_session_get(const VialCaller *caller, const char *agent, const c
 /* Without a version: in all. NOT_FOUND when there is none. */
 gboolean vial_op_session_end(const VialCaller *caller, const char *agent, const char *session, const char *user, gint64 version,
                              VialOperationDone done, gpointer data, GError **error);
-/* Everything of a user, in one agent or, with NULL, in all of the project that the caller may use: {sessions}, how many were ended. */
+/* Everything of a user, in one agent or, with NULL, in all of the project that the caller may use: {sessions,
+ * sandboxes, snapshots}, how many of each. */
 gboolean vial_op_user_forget(const VialCaller *caller, const char *agent, const char *user, VialDocumentDone done, gpointer data, GError **error);
 
 /* Calls */

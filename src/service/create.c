@@ -225,6 +225,7 @@ static void apply_snapshot(VialSandbox *sandbox, const VialSnapshot *snapshot, c
 	sandbox->layers = vial_snapshot_layers(snapshot);
 	sandbox->workdir = fact(snapshot, "workdir");
 	sandbox->from_snapshot = g_strdup(snapshot->id);
+	sandbox->user = fact(snapshot, "user"); /* whose data is in it */
 	sandbox->limits = vial_snapshot_limits(snapshot);
 	put_env_below(sandbox, json_object_get(snapshot->facts, "env"));
 }

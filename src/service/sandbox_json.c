@@ -175,12 +175,12 @@ void vial_sandbox_identify(const VialSandbox *sandbox, json_t *header)
 	json_object_set_new(header, "engine", json_string(sandbox->app->engine->ops->name));
 	if (sandbox->agent)
 		json_object_set_new(header, "agent", json_string(sandbox->agent));
+	if (sandbox->user && *sandbox->user)
+		json_object_set_new(header, "user", json_string(sandbox->user));
 	if (!sandbox->session)
 		return;
 	json_object_set_new(header, "version", json_integer(sandbox->version));
 	json_object_set_new(header, "session", json_string(sandbox->session));
-	if (*sandbox->user)
-		json_object_set_new(header, "user", json_string(sandbox->user));
 }
 
 void vial_sandbox_record(const VialSandbox *sandbox, const char *action, const char *reason)

@@ -38,7 +38,7 @@ struct VialSandbox {
 	VialOnIdle on_idle;
 	gboolean persistent;
 	char *agent; /* whose it is; NULL: made without one */
-	/* Which session of it; session NULL: none (see sessions.h). */
+	/* Which session of it; session NULL: none (see sessions.h). What is made out of a user's sandbox is his, too (see forget.h). */
 	gint64 version;
 	char *session, *user;
 	gboolean is_unprepared;      /* its version's files and packages are not in it yet: nobody is let in */

@@ -65,13 +65,19 @@ class World:
     def alive(self):
         return [key for key, owner in self.owners.items() if owner.sandbox]
 
+    def versions(self, name):
+        return [number for number in range(1, VERSIONS + 1) if (name, number) not in self.retired]
+
     def pick(self):
-        alive = self.alive()
-        if alive and (len(alive) >= MOST_SESSIONS or self.rng.random() < 0.6):
-            return self.rng.choice(sorted(alive, key=str))
-        name = self.rng.choice(self.names)
-        version = self.rng.choice([number for number in range(1, VERSIONS + 1) if (name, number) not in self.retired])
-        return name, version, self.rng.choice(SESSIONS), self.rng.choice(USERS)
+        """One that there is, or a new one; most new ones differ from one that there is in one thing only, as whoever would be mistaken for another does."""
+        alive = sorted(self.alive(), key=str)
+        if alive and (len(alive) >= MOST_SESSIONS or self.rng.random() < 0.5):
+            return self.rng.choice(alive)
+        name, version, session, user = self.rng.choice(alive) if alive and self.rng.random() < 0.8 else (self.rng.choice(self.names), 0, "a", None)
+        differs = self.rng.choice(("name", "version", "session", "user"))
+        name = self.rng.choice(self.names) if differs == "name" else name
+        version = self.rng.choice(self.versions(name)) if differs == "version" or version not in self.versions(name) else version
+        return name, version, self.rng.choice(SESSIONS) if differs == "session" else session, self.rng.choice(USERS) if differs == "user" else user
 
     # One call, in a thread
 
@@ -171,7 +177,7 @@ class World:
 
     def activate(self):
         name = self.rng.choice(self.names)
-        number = self.rng.choice([number for number in range(1, VERSIONS + 1) if (name, number) not in self.retired])
+        number = self.rng.choice(self.versions(name))
         self.agent(name).call("POST", f"/versions/{number}/activate")
         self.active[name] = number
 

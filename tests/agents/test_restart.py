@@ -40,7 +40,7 @@ def test_sessions_go_on_after_a_kill_awake_and_asleep(start_daemon):
         answer = agent.run("echo $x", session=session, user=user)
         assert answer["stdout"].strip() == f"{session}-{user}"
         assert answer["session"]["sandbox_id"] == box and answer["session"]["fresh"] is False
-    assert agent.client.call("DELETE", "/v1/users/ann") == {"sessions": 2}
+    assert agent.client.call("DELETE", "/v1/users/ann")["sessions"] == 2
 
 
 def test_a_session_whose_guest_died_says_so_and_why(start_daemon):
@@ -61,13 +61,13 @@ def test_a_kill_while_sandboxes_are_made_leaves_none_that_no_session_knows(start
     daemon = start_daemon()
     agent = Agent(daemon.client(), "builder")
     agent.add_version(files=[{"path": f"/workspace/{number}", "content": "x" * 1000} for number in range(30)])
-    for patience in (0.2, 0.6, 1.2):
-        for number in range(6):
+    for patience in (0.3, 1.2):
+        for number in range(4):
             threading.Thread(target=lambda: quietly(agent, f"s{patience}-{number}"), daemon=True).start()
         time.sleep(patience)
         agent = agent.by(restart(daemon))
         wait_until(lambda: set(boxes(agent.client, agent)) == {item["sandbox_id"] for item in agent.sessions(limit=1000)["items"]})
-        for number in range(6):
+        for number in range(4):
             answer = agent.exec("ls /workspace | wc -l", session=f"s{patience}-{number}")
             assert answer["stdout"].strip() == "30", answer
         known = {item["sandbox_id"] for item in agent.sessions(limit=1000)["items"]}

@@ -4,7 +4,7 @@
 from urllib.parse import quote
 
 from people import Agent
-from tools import all_events, check_refusal
+from tools import all_events, check_refusal, wait_until
 from world import at_once
 
 
@@ -23,7 +23,7 @@ def test_the_first_call_makes_the_sandbox_and_later_ones_find_what_it_left(agent
 
 def test_two_versions_two_sessions_two_users_never_share_one(agent):
     agent.add_version()
-    calls = [dict(session=session, user=user, version=version) for session in ("a", "b") for user in (None, "ann", "bob") for version in (1, 2)]
+    calls = [dict(session=session, user=user, version=version) for session in ("a", "b") for user in (None, "ann") for version in (1, 2)]
     boxes = [agent.exec(f"echo {number} > /workspace/mine", **call)["session"]["sandbox_id"] for number, call in enumerate(calls)]
     assert len(set(boxes)) == len(calls)
     for number, call in enumerate(calls):
@@ -49,6 +49,19 @@ def test_a_session_whose_sandbox_is_gone_gets_a_new_one_and_says_so(client, agen
     second = agent.exec("cat /workspace/f", session="s")
     assert second["exit_code"] != 0 and second["session"]["fresh"] is True
     assert second["session"]["sandbox_id"] != first["session"]["sandbox_id"]
+
+
+def test_an_idle_session_ends_and_one_that_never_expires_sleeps_and_wakes_with_its_state(client, agent):
+    """The least idle time of a version is minutes; a sandbox can be told a shorter one."""
+    agent.add_version(never_expire=True)
+    ending, sleeping = agent.run("x=1", session="s", version=1), agent.run("x=1", session="s", version=2)
+    for answer in (ending, sleeping):
+        client.call("PATCH", f"/v1/sandboxes/{answer['session']['sandbox_id']}/lifecycle", {"idle_seconds": 1})
+    wait_until(lambda: [(item["version"], item["state"]) for item in agent.sessions()["items"]] == [(2, "hibernated")])
+    again = agent.run("echo $x", session="s", version=2)
+    assert again["stdout"].strip() == "1" and again["session"] == sleeping["session"] | {"fresh": False}
+    anew = agent.run("echo $x", session="s", version=1)
+    assert anew["stdout"].strip() == "" and anew["session"]["fresh"] is True
 
 
 def test_what_a_session_s_answer_says_is_in_the_header_and_the_stream_too(client, agent):
@@ -145,13 +158,25 @@ def test_everything_of_a_user_is_forgotten_at_once_and_nothing_of_others(client,
     for number in range(3):
         agent.exec("true", session=f"s{number}", user="ann")
     other.exec("true", user="ann")
-    assert agent.call("DELETE", "/users/ann") == {"sessions": 3}
+    assert agent.call("DELETE", "/users/ann")["sessions"] == 3
     assert agent.sessions(user="ann")["items"] == [] and len(other.sessions(user="ann")["items"]) == 1
-    assert client.call("DELETE", "/v1/users/ann") == {"sessions": 1}
+    assert client.call("DELETE", "/v1/users/ann")["sessions"] == 1
     assert other.sessions()["items"] == []
     assert {item["sandbox_id"] for item in agent.sessions()["items"]} == {answer["session"]["sandbox_id"] for answer in kept}
-    assert client.call("DELETE", "/v1/users/ann") == {"sessions": 0}
+    assert client.call("DELETE", "/v1/users/ann")["sessions"] == 0
     client.call("DELETE", other.path)
+
+
+def test_forks_and_snapshots_of_a_user_s_sandbox_are_forgotten_with_him(client, agent):
+    box = agent.exec("echo private > /workspace/f", user="ann")["session"]["sandbox_id"]
+    kept = agent.exec("true", user="bob")["session"]["sandbox_id"]
+    fork = client.call("POST", f"/v1/sandboxes/{box}/fork", {})["sandbox"]["id"]
+    snapshot = client.call("POST", f"/v1/sandboxes/{fork}/snapshots", {})["id"]
+    copy = client.call("POST", "/v1/sandboxes", {"from_snapshot": snapshot})["id"]
+    assert agent.call("DELETE", "/users/ann") == {"sessions": 1, "sandboxes": 1, "snapshots": 1}
+    check_refusal(client.ask("GET", f"/v1/snapshots/{snapshot}"), 404)
+    assert client.call("DELETE", "/v1/users/ann") == {"sessions": 0, "sandboxes": 1, "snapshots": 0}
+    assert not {box, fork, copy} & {one["id"] for one in client.sandboxes()} and kept in {one["id"] for one in client.sandboxes()}
 
 
 def test_what_was_said_of_a_version_is_what_its_sandboxes_are(client, agent):
