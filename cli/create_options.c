@@ -44,7 +44,8 @@ json_t *vial_create_body(GError **error)
 		return NULL;
 	}
 	if (vial_create_tier && (vial_create_cpu > 0 || vial_create_memory_mib)) {
-		g_set_error_literal(error, VIAL_OPTIONS_ERROR, 0, "--tier is a size already: leave out --cpu and --memory, or ask for a size with these");
+		g_set_error_literal(error, VIAL_OPTIONS_ERROR, 0,
+		                    "--tier is a size already: leave out --cpu and --memory, or ask for a size with these");
 		return NULL;
 	}
 	if (vial_create_tier)

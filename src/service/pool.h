@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The warm pool: per template, and per size that is asked for, a few sandboxes restored and waiting for an owner, and behind them blanks, host processes
- * whose start-up is already paid and into which any checkpoint of the template can be loaded. A claim is exclusive by
- * construction: taking an entry removes it from the list, on the one thread that has the list.
+ * The warm pool: per template, and per size that is asked for, a few sandboxes restored and waiting for an owner, and behind them blanks, host
+ * processes whose start-up is already paid and into which any checkpoint of the template can be loaded. A claim is exclusive by construction: taking
+ * an entry removes it from the list, on the one thread that has the list.
  */
 #pragma once
 

@@ -126,7 +126,7 @@ def bash_complete(line, tmp_path, env=None):
 def test_bash_completes_commands_options_and_values(tmp_path):
     assert bash_complete("vial hib", tmp_path) == ["hibernate"]
     assert bash_complete("vial --url http://x cre", tmp_path) == ["create"]
-    assert set(bash_complete("vial create --t", tmp_path)) == {"--template", "--ttl"}
+    assert set(bash_complete("vial create --t", tmp_path)) == {"--template", "--tier", "--ttl"}
     assert bash_complete("vial create --on-idle h", tmp_path) == ["hibernate"]
     assert bash_complete("vial completion z", tmp_path) == ["zsh"]
     assert bash_complete("vial exec abc -- l", tmp_path) == []
