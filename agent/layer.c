@@ -130,22 +130,32 @@ static void on_walk(struct vial_timer *timer, void *data)
 
 /* --- ending what runs --- */
 
+/* Linux shows its own threads among the processes, as children of one that has no parent; gVisor has none. */
+#define KERNEL_THREADS_PARENT 2
+
+struct others {
+	bool has_kernel_threads, is_there;
+};
+
 static bool note_other(const struct vial_process *process, void *data)
 {
-	bool *is_there = data;
+	struct others *others = data;
+	bool is_kernels = others->has_kernel_threads && (process->pid == KERNEL_THREADS_PARENT || process->parent == KERNEL_THREADS_PARENT);
 
-	*is_there = process->pid != 1 && process->state != 'Z' && process->state != 'X';
-	return !*is_there;
+	others->is_there = process->pid != 1 && process->state != 'Z' && process->state != 'X' && !is_kernels;
+	return !others->is_there;
 }
 
 static bool is_alone(void)
 {
-	bool is_there = false;
+	struct others others = { 0 };
+	struct vial_process second;
 
 	if (!vial_zone_has_ended())
 		return false;
-	vial_procfs_for_each(note_other, &is_there);
-	return !is_there;
+	others.has_kernel_threads = vial_procfs_read(KERNEL_THREADS_PARENT, &second) == 0 && second.parent == 0;
+	vial_procfs_for_each(note_other, &others);
+	return !others.is_there;
 }
 
 static void on_look(struct vial_timer *timer, void *data)

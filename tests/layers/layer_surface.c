@@ -3,7 +3,8 @@
  * A surface for the tests of layers: one JSON object on a line of a unix socket, one in answer. It drives what a build is made of and nothing else,
  * so that each step can be watched and made to fail by itself.
  *
- *   {"do": "make", "base", "name", "project"?, "cmd", "env"?, "workdir"?, "warm"?, "max_bytes"?}    → {"layer", "size", "record"}
+ *   {"do": "make", "base" or "from" (a record), "name", "project"?, "cmd", "env"?, "workdir"?, "warm"?, "max_bytes"?}    → {"layer", "size",
+ * "record"}
  *   {"do": "put", "record"}                                                                         → {"hash", "checkpoint"}
  *   {"do": "drop", "name", "project"?}                                                              → {}
  *   {"do": "used", "layer"}                                                                         → {"used"}
@@ -40,6 +41,7 @@ typedef struct {
 	char *host_id;
 	VialInstance *instance;
 	VialTemplate *template;
+	VialTemplate *base; /* of a record; NULL: one of the list */
 } Task;
 
 static const char *text(const Task *task, const char *name)
@@ -60,6 +62,7 @@ static void answer(Task *task, json_t *object)
 		vial_sweep(task->app, task->host_id, NULL, NULL);
 	}
 	vial_template_free(task->template);
+	vial_template_free(task->base);
 	json_decref(task->request);
 	g_free(task->host_id);
 	g_object_unref(task->input);
@@ -118,9 +121,12 @@ static void on_booted(VialInstance *instance, const GError *error, gpointer data
 
 static void make(Task *task)
 {
-	const VialTemplate *base = vial_templates_find_in(task->app->templates, text(task, "project"), text(task, "base"));
+	json_t *record = json_object_get(task->request, "from");
+	const VialTemplate *base;
 	VialBootSpec spec = { .is_layered = TRUE };
 
+	task->base = record ? vial_template_from_record(task->app, record, NULL) : NULL;
+	base = record ? task->base : vial_templates_find_in(task->app->templates, text(task, "project"), text(task, "base"));
 	if (!base)
 		return refuse(task, "there is no such base");
 	task->template = vial_template_derive(base);
