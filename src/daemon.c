@@ -126,7 +126,7 @@ static gboolean is_empty_folder(const char *path)
 /* Beside a database that has just been made, everything would be nobody's and be swept away. */
 static gboolean check_database(const char *data_dir, const char *database, GError **error)
 {
-	static const char *const folders[] = { "sandboxes", "hibernated", "snapshots" };
+	static const char *const folders[] = { "sandboxes", "hibernated", "snapshots", "layers" };
 	g_autofree char *log = g_strconcat(database, "-wal", NULL);
 
 	if (!is_empty_file(database) || !is_empty_file(log))

@@ -104,6 +104,14 @@ static gboolean read_limits(const VialTemplateBuildRequest *request, const VialT
 	return TRUE;
 }
 
+static gboolean check_args(json_t *args, GError **error)
+{
+	if (vial_check_env(args, error))
+		return TRUE;
+	g_prefix_error(error, "args: ");
+	return FALSE;
+}
+
 /* Each must be long enough to be found again in what the steps print. */
 static gboolean check_secrets(json_t *secrets, GError **error)
 {
@@ -131,7 +139,7 @@ static gboolean check(const VialCaller *caller, const VialTemplateBuildRequest *
 		return vial_fail(error, VIAL_ERROR_INVALID, "field \"args\" is for the ARGs of a dockerfile");
 	return vial_check_required("name", request->name, VIAL_NAME_MAX_BYTES, error) &&
 	       vial_check_text("base", request->base, VIAL_NAME_MAX_BYTES, error) &&
-	       vial_check_text("warm", request->warm, VIAL_WARM_MAX_BYTES, error) && vial_check_env(request->args, error) &&
+	       vial_check_text("warm", request->warm, VIAL_WARM_MAX_BYTES, error) && check_args(request->args, error) &&
 	       check_secrets(request->secrets, error) &&
 	       vial_check_int("timeout_seconds", request->timeout_seconds, 1, caller->app->config->max_build_seconds, error);
 }

@@ -657,3 +657,13 @@ gboolean vial_build_run_is_packing(const VialBuild *build)
 {
 	return build->run && build->run->is_taking;
 }
+
+void vial_build_run_free(VialBuild *build)
+{
+	Run *run = g_steal_pointer(&build->run);
+
+	if (!run)
+		return;
+	g_clear_pointer(&run->sandbox, vial_sandbox_unref);
+	run_free(run);
+}

@@ -33,6 +33,7 @@ static void build_free(gpointer data)
 {
 	VialBuild *build = data;
 
+	vial_build_run_free(build);
 	vial_identity_unref(build->principal);
 	json_decref(build->source);
 	json_decref(build->steps);

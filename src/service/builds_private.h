@@ -46,6 +46,7 @@ void vial_build_run_each_layer(VialBuild *build, void (*each)(const char *layer,
 gboolean vial_build_run_is_packing(const VialBuild *build);
 /* viald stops: nothing more is done, and nothing of it is told any more. */
 void vial_build_run_abandon(VialBuild *build);
+void vial_build_run_free(VialBuild *build); /* one that was abandoned, when no sandbox is left */
 
 /* From build_run.c: `error` NULL: it is ready. */
 void vial_build_over(VialBuild *build, const GError *error);

@@ -691,6 +691,8 @@ json_t *vial_pool_json(VialPool *pool)
 	for (guint i = 0; i < templates->len; i++) {
 		VialTemplate *template = templates->pdata[i];
 
+		if (template->project) /* what a project calls its own is nobody else's business */
+			continue;
 		json_object_set_new(list, template->name,
 		                    json_pack("{s:I, s:I, s:o}", "ready", (json_int_t)count_own(pool, template, TRUE), "blank",
 		                              (json_int_t)count_own(pool, template, FALSE), "sizes", sizes_json(pool, template)));

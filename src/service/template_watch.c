@@ -44,13 +44,19 @@ gboolean vial_template_note(VialTemplates *templates, const char *path)
 	return TRUE;
 }
 
+/* A project's own of the same name is another one, and goes on being what that project means by it. */
+static gboolean is_replaced(const VialTemplate *old, const VialTemplate *image)
+{
+	return !old->project && strcmp(old->name, image->name) == 0;
+}
+
 static void take_place(VialApp *app)
 {
 	VialTemplates *templates = app->templates;
 	VialTemplate *template = g_steal_pointer(&templates->incoming);
 	guint i = 0;
 
-	while (i < templates->all->len && strcmp(((VialTemplate *)templates->all->pdata[i])->name, template->name) != 0)
+	while (i < templates->all->len && !is_replaced(templates->all->pdata[i], template))
 		i++;
 	if (i < templates->all->len) {
 		vial_template_free(templates->all->pdata[i]);

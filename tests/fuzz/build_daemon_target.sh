@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Builds a libFuzzer program of the daemon's side: build_daemon_target.sh json|http|reply|channel|oidc|ledger OUTPUT. Needs clang. Then, for a minute:
+# Builds a libFuzzer program of the daemon's side: build_daemon_target.sh json|http|reply|channel|dockerfile|oidc|ledger OUTPUT. Needs clang. Then, for a minute:
 #   ./OUTPUT -max_total_time=60 -max_len=4096 tests/fuzz/corpus/json
 set -eu
 root=$(cd "$(dirname "$0")/../.." && pwd)
@@ -10,6 +10,9 @@ sources="$(find "$root"/src/util "$root"/src/http "$root"/src/auth "$root"/src/s
 if [ "$1" = oidc ]; then
 	sources="$(find "$root"/src/util -name '*.c' ! -name '*_test.c') $(find "$root"/src/auth -name 'oidc*.c' ! -name '*_test.c')
 	 $root/src/auth/identity.c $root/src/auth/allow.c $root/src/auth/quotas.c"
+fi
+if [ "$1" = dockerfile ]; then
+	sources="$(find "$root"/src/util -name '*.c' ! -name '*_test.c') $root/src/operations/dockerfile.c"
 fi
 if [ "$1" = ledger ]; then
 	sources=$(find "$root"/ledger -name '*.c' ! -name '*_test.c')

@@ -150,6 +150,7 @@ def test_templates_and_builds_are_their_projects_alone(builder, daemon):
     for method, path in (("GET", "/v1/templates/private"), ("DELETE", "/v1/templates/private"), ("GET", f"/v1/templates/builds/{build}"),
                          ("GET", f"/v1/templates/builds/{build}/logs"), ("POST", f"/v1/templates/builds/{build}/cancel")):
         check_refusal(stranger.ask(method, path), 404)
+    assert "private" not in stranger.ask("GET", "/v1/me").text and "private" not in stranger.ask("GET", "/metrics").text
     check_refusal(stranger.ask("POST", "/v1/sandboxes", {"template": "private"}), 400)
     check_refusal(stranger.ask("POST", "/v1/templates", {"name": "thief", "base": "private", "steps": [{"run": "true"}]}), 400)
     operator.call("DELETE", "/v1/projects/other-one")
