@@ -341,6 +341,9 @@ static json_t *span_attributes(const VialEntry *entry, const json_t *header)
 	set_from(attributes, "gen_ai.provider.name", entry->model_call, "provider");
 	set_from(attributes, "gen_ai.response.id", entry->model_call, "response_id");
 	set_from(attributes, "enduser.id", entry->model_call, "user");
+	set_from(attributes, "gen_ai.agent.name", header, "agent");
+	set_from(attributes, "gen_ai.conversation.id", header, "session");
+	set_from(attributes, "vial.agent.version", header, "version");
 	set_from(attributes, "vial.sandbox.id", header, "sandbox");
 	set_from(attributes, "vial.template", header, "template");
 	set_from(attributes, "vial.outcome", header, "outcome");
