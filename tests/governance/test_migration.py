@@ -29,6 +29,8 @@ UPDATE keys SET role = 'admin' WHERE source = 'file';
 DROP TABLE projects;
 DROP TABLE key_uses;
 DROP TABLE creations;
+DROP TABLE templates;
+DROP TABLE builds;
 DELETE FROM migrations WHERE number > 2;
 """
 CALLS = """
