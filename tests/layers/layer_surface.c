@@ -25,6 +25,7 @@
 #include "util/error.h"
 #include "util/id.h"
 #include "util/json.h"
+#include "util/time.h"
 
 #define COMMAND_TIMEOUT_MS 300000
 
@@ -238,5 +239,6 @@ int main(int argc, char **argv)
 		return 1;
 	}
 	setvbuf(stdout, NULL, _IOLBF, 0);
+	vial_time_set_scale((guint)config->time_scale);
 	return vial_daemon_run(config, &surface);
 }
