@@ -31,6 +31,8 @@ DROP TABLE key_uses;
 DROP TABLE creations;
 DROP TABLE agents;
 DROP TABLE agent_versions;
+DROP TABLE templates;
+DROP TABLE builds;
 DELETE FROM migrations WHERE number > 2;
 """
 CALLS = """

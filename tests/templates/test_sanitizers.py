@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The ways a build can go, in a viald that sees its own mistakes: memory used after it was given back, memory never given back, undefined behaviour."""
+
+import pytest
+
+from builds import Builder
+from sanitized import Sanitized
+from tools import out
+from vial import Daemon
+
+
+@pytest.fixture(scope="module")
+def programs(folder):
+    return Sanitized(folder)
+
+
+def test_no_way_of_a_build_uses_memory_wrongly_or_loses_it(programs, folder):
+    daemon = Daemon(folder, "--max-builds", 2, programs=programs.path, env=programs.env)
+    builder = Builder(daemon.client())
+    client = builder.client
+    builder.build("good:one", dockerfile="ARG A=b\nENV C=$A\nWORKDIR /srv\nRUN echo $A > f\n", secrets={"TOKEN": "some-secret"}, warm="x = 1")
+    builder.build("good:two", steps=[{"env": {"C": "d"}}])
+    builder.refuse("refused", dockerfile="FROM x")
+    builder.fail("bad", steps=[{"run": "echo here; exit 3"}])
+    builder.fail("late", steps=[{"run": "sleep 1000"}], timeout_seconds=1)
+    builder.fail("cold", steps=[{"env": {"A": "b"}}], warm="1 / 0")
+    cancelled = builder.begin("cancelled", steps=[{"run": "yes"}])["build_id"]
+    builder.wait_step(cancelled, 1)
+    reader = client.open("GET", f"/v1/templates/builds/{cancelled}/logs?follow=1")
+    reader.read(100)
+    reader.connection.close()
+    client.call("POST", f"/v1/templates/builds/{cancelled}/cancel")
+    builder.wait(cancelled)
+    sandbox = client.create("good:one")
+    assert out(sandbox, "cat f") == "b\n"
+    sandbox.call("POST", "/template", {"name": "made"})
+    client.create("made").delete()
+    rebuilt = client.call("POST", "/v1/templates/good:one/rebuild", {"secrets": {"TOKEN": "some-secret"}})["build_id"]
+    builder.wait(rebuilt)
+    for name in ("made", "good:two"):
+        builder.delete(name)
+    under_way = builder.begin("under-way", steps=[{"run": "sleep 1000"}])["build_id"]
+    builder.begin("waiting", base="good:one", steps=[{"run": "true"}])
+    builder.wait_step(under_way, 1)
+    daemon.stop()
+    daemon.start()
+    builder = Builder(daemon.client())
+    assert "restarted during step 1 of 1" in builder.wait(under_way)["error"]
+    builder.delete("good")
+    daemon.stop()
+    programs.check()
