@@ -6,6 +6,7 @@
 #include "operations/facts.h"
 #include "operations/limits.h"
 #include "operations/validate.h"
+#include "service/capacity.h"
 #include "service/custom_templates.h"
 #include "service/quota.h"
 #include "service/slots.h"
@@ -120,24 +121,24 @@ static gboolean has_packages(const json_t *packages)
 static gboolean check(const VialVersionRequest *request, GError **error)
 {
 	return vial_check_text("template", request->template_name, VIAL_NAME_MAX_BYTES, error) &&
-	       vial_check_real("cpu", request->cpu, VIAL_CPU_MIN, VIAL_CPU_MAX, error) &&
-	       vial_check_int("memory_mb", request->memory_mb, VIAL_MEMORY_MIN_MB, VIAL_MEMORY_MAX_MB, error) &&
 	       vial_check_int("idle_seconds", request->idle_seconds, VIAL_AGENT_MIN_IDLE_SECONDS, VIAL_LIFETIME_MAX_SECONDS, error) &&
 	       vial_check_label("prompt_ref", request->prompt_ref, VIAL_AGENT_PROMPT_REF_MAX_BYTES, error) &&
 	       check_languages(request->languages, error) && vial_check_env(request->env, error) && vial_check_metadata(request->metadata, error) &&
 	       check_files(request->files, error) && check_packages(request->packages, error);
 }
 
-static gboolean read_size(const VialVersionRequest *request, double *cpu, gint64 *memory_mb, GError **error)
+/* What is unsaid is the template's, and possible as that is. */
+static gboolean read_size(const VialCaller *caller, const VialVersionRequest *request, double *cpu, gint64 *memory_mb, GError **error)
 {
+	VialLimits limits = { 0 };
+
 	*cpu = request->cpu;
 	*memory_mb = request->memory_mb;
-	if (!request->tier)
-		return TRUE;
-	if (*cpu != (double)VIAL_UNSAID || *memory_mb != VIAL_UNSAID)
-		return vial_fail(error, VIAL_ERROR_INVALID, "give either tier, or cpu and memory_mb, not both");
-	return vial_tier_parse(request->tier, cpu, memory_mb) ||
-	       vial_fail(error, VIAL_ERROR_INVALID, "field \"tier\" must be one of: 2x2, 2x4, 2x8, 2x16, 4x2, 4x4, 4x8, 4x16");
+	if (!vial_check_size(request->tier, cpu, memory_mb, error))
+		return FALSE;
+	limits.cpu = *cpu == (double)VIAL_UNSAID ? 0 : *cpu;
+	limits.memory_mb = *memory_mb == VIAL_UNSAID ? 0 : *memory_mb;
+	return vial_capacity_possible(caller->app, &limits, error);
 }
 
 json_t *vial_agent_version_read(const VialCaller *caller, const VialVersionRequest *request, GError **error)
@@ -149,7 +150,7 @@ json_t *vial_agent_version_read(const VialCaller *caller, const VialVersionReque
 	gint64 memory_mb;
 	json_t *document;
 
-	if (!check(request, error) || !read_size(request, &cpu, &memory_mb, error))
+	if (!check(request, error) || !read_size(caller, request, &cpu, &memory_mb, error))
 		return NULL;
 	if (!vial_templates_find_in(caller->app->templates, caller->principal->project, template_name) &&
 	    !vial_custom_templates_find(caller->app, caller->principal->project, template_name))

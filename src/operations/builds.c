@@ -9,6 +9,7 @@
 #include "operations/limits.h"
 #include "operations/steps.h"
 #include "operations/validate.h"
+#include "service/capacity.h"
 #include "service/layer.h"
 #include "service/quota.h"
 #include "service/slots.h"
@@ -71,37 +72,22 @@ static void plan_clear(Plan *plan)
 }
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC(Plan, plan_clear)
 
-static gboolean read_tier(const char *tier, VialLimits *limits, GError **error)
+static gboolean read_limits(VialApp *app, const VialTemplateBuildRequest *request, const VialTemplate *base, VialLimits *out, GError **error)
 {
-	int cpu, memory_gb;
-	char rest;
+	double cpu = request->cpu;
+	gint64 memory_mb = request->memory_mb;
 
-	if (!tier)
-		return TRUE;
-	if (sscanf(tier, "%dx%d%c", &cpu, &memory_gb, &rest) != 2 || (cpu != 2 && cpu != 4) ||
-	    (memory_gb != 2 && memory_gb != 4 && memory_gb != 8 && memory_gb != 16))
-		return vial_fail(error, VIAL_ERROR_INVALID, "field \"tier\" must be one of 2x2, 2x4, 2x8, 2x16, 4x2, 4x4, 4x8 and 4x16");
-	limits->cpu = cpu;
-	limits->memory_mb = (gint64)memory_gb * 1024;
-	return TRUE;
-}
-
-static gboolean read_limits(const VialTemplateBuildRequest *request, const VialTemplate *base, VialLimits *out, GError **error)
-{
 	*out = base->limits;
-	if (request->tier && (request->cpu != (double)VIAL_UNSAID || request->memory_mb != VIAL_UNSAID))
-		return vial_fail(error, VIAL_ERROR_INVALID, "give either tier, or cpu and memory_mb");
-	if (!read_tier(request->tier, out, error) || !vial_check_real("cpu", request->cpu, VIAL_CPU_MIN, VIAL_CPU_MAX, error) ||
-	    !vial_check_int("memory_mb", request->memory_mb, VIAL_MEMORY_MIN_MB, VIAL_MEMORY_MAX_MB, error) ||
+	if (!vial_check_size(request->tier, &cpu, &memory_mb, error) ||
 	    !vial_check_int("disk_mb", request->disk_mb, VIAL_DISK_MIN_MB, VIAL_DISK_MAX_MB, error))
 		return FALSE;
-	if (request->cpu != (double)VIAL_UNSAID)
-		out->cpu = request->cpu;
-	if (request->memory_mb != VIAL_UNSAID)
-		out->memory_mb = request->memory_mb;
+	if (cpu != (double)VIAL_UNSAID)
+		out->cpu = cpu;
+	if (memory_mb != VIAL_UNSAID)
+		out->memory_mb = memory_mb;
 	if (request->disk_mb != VIAL_UNSAID)
 		out->disk_mb = request->disk_mb;
-	return TRUE;
+	return vial_capacity_possible(app, out, error);
 }
 
 static gboolean check_args(json_t *args, GError **error)
@@ -202,7 +188,7 @@ static gboolean make_plan(const VialCaller *caller, VialVerb verb, const VialTem
 	if (!check(caller, request, error) || !vial_layers_supported(caller->app, error) ||
 	    !vial_template_name_split(caller->app, "name", request->name, &plan->name, &plan->tag, error) ||
 	    !(base = vial_custom_templates_base(caller->app, caller->principal->project, base_name, error)) ||
-	    !read_limits(request, base, &plan->limits, error) || !read_steps(request, base, plan, error) ||
+	    !read_limits(caller->app, request, base, &plan->limits, error) || !read_steps(request, base, plan, error) ||
 	    !read_network(caller, request->network, plan, error))
 		return FALSE;
 	plan->timeout_seconds = request->timeout_seconds == VIAL_UNSAID ? MIN(DEFAULT_TIMEOUT_SECONDS, caller->app->config->max_build_seconds)

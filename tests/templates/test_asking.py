@@ -34,7 +34,7 @@ def test_what_a_dockerfile_may_not_say_is_refused_by_its_line_and_name_with_the_
     ({"dockerfile": "RUN true", "args": {"A": "b"}}, "args.A"),
     ({"steps": [{"run": "true"}], "base": "nothing-like-it"}, "nothing-like-it"),
     ({"steps": [{"run": "true"}], "tier": "3x3"}, "tier"),
-    ({"steps": [{"run": "true"}], "tier": "2x2", "cpu": 1}, "either tier"),
+    ({"steps": [{"run": "true"}], "tier": "2x2", "cpu": 1}, "\"cpu\" must be left out"),
     ({"steps": [{"run": "true"}], "memory_mb": 1}, "memory_mb"),
     ({"steps": [{"run": "true"}], "timeout_seconds": 0}, "timeout_seconds"),
     ({"steps": [{"run": "true"}], "timeout_seconds": 7201}, "timeout_seconds"),
