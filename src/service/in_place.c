@@ -349,11 +349,26 @@ static gboolean same_template(const VialSandbox *sandbox, const char *name, cons
 	                 sandbox->template_name, what, name);
 }
 
+/* What is in it was one agent's and one of its users': it does not become another's. */
+static gboolean same_owner(const VialSandbox *sandbox, const char *agent, const char *user, const char *what, GError **error)
+{
+	const char *own = sandbox->user ? sandbox->user : "";
+
+	/* One without an agent may have been made from a snapshot of an agent's. */
+	if (sandbox->agent && g_strcmp0(sandbox->agent, agent) != 0)
+		return vial_fail(error, VIAL_ERROR_CONFLICT, "the sandbox and %s belong to different agents, so the one cannot become the other",
+		                 what);
+	return strcmp(own, user ? user : "") == 0 ||
+	       vial_fail(error, VIAL_ERROR_CONFLICT, "the sandbox and %s belong to different users, so the one cannot become the other", what);
+}
+
 static gboolean fits(const VialSandbox *sandbox, const VialSnapshot *snapshot, GError **error)
 {
 	VialLimits saved = vial_snapshot_limits(snapshot);
 
-	if (!same_template(sandbox, snapshot->template_name, "the snapshot", error))
+	if (!same_template(sandbox, snapshot->template_name, "the snapshot", error) ||
+	    !same_owner(sandbox, json_string_value(json_object_get(snapshot->facts, "agent")),
+	                json_string_value(json_object_get(snapshot->facts, "user")), "the snapshot", error))
 		return FALSE;
 	return (saved.disk_mb == sandbox->limits.disk_mb && vial_engine_fits(sandbox->app->engine, &saved, &sandbox->limits)) ||
 	       vial_fail(error, VIAL_ERROR_CONFLICT,
@@ -489,8 +504,14 @@ static gboolean may_merge(const VialSandbox *sandbox, const VialSandbox *winner,
 
 	if (!same_template(sandbox, winner->template_name, "the winner", error))
 		return FALSE;
-	if (g_strcmp0(sandbox->agent, winner->agent) != 0)
-		return vial_fail(error, VIAL_ERROR_CONFLICT, "the two sandboxes belong to different agents, so the one cannot become the other");
+	if (!same_owner(sandbox, winner->agent, winner->user, "the winner", error))
+		return FALSE;
+	if (!sandbox->agent && winner->agent)
+		return vial_fail(error, VIAL_ERROR_CONFLICT,
+		                 "the winner belongs to the agent %s and the sandbox to none, so the one cannot become the other", winner->agent);
+	if (winner->session)
+		return vial_fail(error, VIAL_ERROR_CONFLICT, "the winner is the sandbox of the session %s and cannot be used up; merge a fork of it",
+		                 winner->session);
 	if (own->cpu != other->cpu || own->memory_mb != other->memory_mb || own->disk_mb != other->disk_mb)
 		return vial_fail(error, VIAL_ERROR_CONFLICT,
 		                 "the winner has %" G_GINT64_FORMAT " MB of memory, %g processors and %" G_GINT64_FORMAT

@@ -30,6 +30,21 @@ def test_two_versions_two_sessions_two_users_never_share_one(agent):
         assert agent.exec("cat /workspace/mine", **call)["stdout"].strip() == str(number)
 
 
+def test_what_one_user_had_does_not_become_anothers_by_a_merge_or_a_rollback(client, agent):
+    box = {user: agent.exec(f"echo {user} > /workspace/mine", user=user)["session"]["sandbox_id"] for user in ("ann", "bob")}
+    fork = client.call("POST", f"/v1/sandboxes/{box['ann']}/fork", {})["sandbox"]["id"]
+    snapshot = client.call("POST", f"/v1/sandboxes/{box['ann']}/snapshots", {})["id"]
+    assert "different users" in check_refusal(client.ask("POST", f"/v1/sandboxes/{box['bob']}/merge", {"winner": fork}), 409)
+    assert "different users" in check_refusal(client.ask("POST", f"/v1/sandboxes/{box['bob']}/rollback", {"snapshot": snapshot}), 409)
+    assert "session" in check_refusal(client.ask("POST", f"/v1/sandboxes/{fork}/merge", {"winner": box["ann"]}), 409)
+    assert agent.exec("cat /workspace/mine", user="bob")["stdout"] == "bob\n"
+    client.call("POST", f"/v1/sandboxes/{box['ann']}/rollback", {"snapshot": snapshot})
+    client.call("POST", f"/v1/sandboxes/{box['ann']}/merge", {"winner": fork})
+    again = agent.exec("cat /workspace/mine", user="ann")
+    assert again["stdout"] == "ann\n" and again["session"]["sandbox_id"] == box["ann"] and again["session"]["fresh"] is False
+    client.call("DELETE", f"/v1/snapshots/{snapshot}")
+
+
 def test_a_call_that_names_no_session_is_in_the_one_called_default(agent):
     made = agent.exec("true")
     named = agent.exec("true", session="default")
