@@ -69,6 +69,20 @@ static int complain(const GError *error)
 	return 1;
 }
 
+/* A viald that was killed while it started a process has lent that process its lock, for the moment until the process is the other program. */
+#define LOCK_TRIES 60
+#define LOCK_PAUSE_USEC 50000
+
+static gboolean lock(int fd)
+{
+	for (int i = 0; flock(fd, LOCK_EX | LOCK_NB) < 0; i++) {
+		if (i == LOCK_TRIES)
+			return FALSE;
+		g_usleep(LOCK_PAUSE_USEC);
+	}
+	return TRUE;
+}
+
 /* Two daemons on one data directory would each believe to own every sandbox. The lock dies with its holder. */
 static int take_lock(const char *data_dir, GError **error)
 {
@@ -79,7 +93,7 @@ static int take_lock(const char *data_dir, GError **error)
 		vial_fail(error, VIAL_ERROR_INTERNAL, "cannot open %s: %s", path, g_strerror(errno));
 		return -1;
 	}
-	if (flock(fd, LOCK_EX | LOCK_NB) < 0) {
+	if (!lock(fd)) {
 		close(fd);
 		vial_fail(error, VIAL_ERROR_CONFLICT, "another viald already uses %s; stop it, or give this one another data_dir", data_dir);
 		return -1;

@@ -159,10 +159,16 @@ static void adopt_one(Adoption *adoption, const VialSandboxRecord *record)
 		sandbox->reason = g_strdup("interrupted: viald stopped while the sandbox was being made");
 		return lose(candidate);
 	}
+	/* Its guest may run, but nobody has used it (wake.c), and its record does not know its network yet: it sleeps on. */
+	if (sandbox->state == VIAL_STATE_WAKING) {
+		candidate->may_sleep = TRUE;
+		sandbox->state = VIAL_STATE_RUNNING;
+		return lose(candidate);
+	}
 	/* Without its network it cannot be what its owner asked for: then it is lost. */
 	if (sandbox->slot_name && !vial_slots_adopt(adoption->app->slots, sandbox->host_id, sandbox->slot_name, sandbox->network))
 		sandbox->reason = g_strdup("network_lost: its network namespace is gone");
-	candidate->may_sleep = sandbox->state == VIAL_STATE_HIBERNATING || sandbox->state == VIAL_STATE_WAKING;
+	candidate->may_sleep = sandbox->state == VIAL_STATE_HIBERNATING;
 	if (candidate->may_sleep)
 		vial_slots_reopen(adoption->app->slots, sandbox->host_id);
 	sandbox->state = VIAL_STATE_RUNNING;

@@ -7,6 +7,7 @@
 #include "service/pool.h"
 #include "service/sandbox_private.h"
 #include "service/slots.h"
+#include "util/fault.h"
 #include "util/log.h"
 #include "util/time.h"
 #include "util/tree.h"
@@ -20,34 +21,42 @@ typedef struct {
 	gpointer data;
 } Wake;
 
+static void finish(Wake *wake, const GError *error)
+{
+	wake->done(error, wake->data);
+	g_free(wake->image);
+	g_free(wake->generation);
+	g_free(wake);
+}
+
+/* Only now it may be used: as long as the record says WAKING, whoever takes over goes back to the image (adopt.c). */
 static void on_stored(const GError *error, gpointer data)
 {
-	g_autofree char *image = data;
+	Wake *wake = data;
 
 	/* Without a record that it runs, a restart needs the image. */
 	if (!error)
-		vial_tree_remove_later(image);
+		vial_tree_remove_later(wake->image);
+	finish(wake, NULL);
 }
 
 static void on_booted(VialInstance *instance, const GError *error, gpointer data)
 {
-	g_autofree Wake *wake = data;
+	Wake *wake = data;
 	VialSandbox *sandbox = wake->sandbox;
 
+	vial_fault("wake.booted");
 	if (error) {
 		vial_log_warning("sandbox", "could not be woken", "sandbox_id", sandbox->id, "error", error->message);
 		vial_sandbox_set_state(sandbox, VIAL_STATE_HIBERNATED, NULL);
 		vial_sandbox_store(sandbox);
-	} else {
-		g_free(sandbox->generation);
-		sandbox->generation = g_steal_pointer(&wake->generation);
-		sandbox->boot_ms = vial_time_monotonic_ms() - wake->started_ms;
-		vial_sandbox_set_running(sandbox, instance);
-		vial_sandbox_store_then(sandbox, on_stored, g_strdup(wake->image));
+		return finish(wake, error);
 	}
-	wake->done(error, wake->data);
-	g_free(wake->image);
-	g_free(wake->generation);
+	g_free(sandbox->generation);
+	sandbox->generation = g_steal_pointer(&wake->generation);
+	sandbox->boot_ms = vial_time_monotonic_ms() - wake->started_ms;
+	vial_sandbox_set_running(sandbox, instance);
+	vial_sandbox_store_then(sandbox, on_stored, wake);
 }
 
 void vial_wake(VialSandbox *sandbox, VialWakeDone done, gpointer data)

@@ -216,7 +216,7 @@ def test_a_guest_whose_checkpoint_outlives_viald_by_long_is_waited_for(faulty):
     again(faulty, sandbox).delete()
 
 
-@pytest.mark.parametrize("point", ["boot.launch", "boot.hello"])
+@pytest.mark.parametrize("point", ["boot.launch", "boot.hello", "wake.booted"])
 def test_viald_killed_during_a_wake_loses_nothing(faulty, point):
     sandbox = make(faulty)
     sandbox.call("POST", "/hibernate")
@@ -226,8 +226,12 @@ def test_viald_killed_during_a_wake_loses_nothing(faulty, point):
     faulty.process.wait(10)
     restart(faulty)
     sandbox = again(faulty, sandbox)
+    assert sandbox.info["status"] == "hibernated"
+    assert value(sandbox, "x") == "'state'"
+    sandbox.call("POST", "/hibernate")  # which takes its network, too
     assert value(sandbox, "x") == "'state'"
     sandbox.delete()
+    assert not os.listdir(faulty.data / "sandboxes")
 
 
 @pytest.mark.parametrize("point", ["freeze.frozen", "freeze.checkpointed", "snapshot.rename"])
