@@ -86,7 +86,8 @@ def test_a_role_of_a_person_is_enough_or_not_like_a_key_s(person, lab):
 def test_a_person_meets_the_same_rule_at_every_route(client, person, lab):
     """One role is enough to show that rights are looked at in one place: test_matrix.py has them all, for keys."""
     viewer, nobody = person("lab-viewers", sub="v"), person("lab-viewers", sub="v", exp=1000)
-    ids = {"id": lab.sandbox.id, "project": "lab", "port": "8000", "path": "x", "name": "minimal", "key": UNKNOWN_ID, "snapshot": UNKNOWN_ID, "pid": "1", "sid": UNKNOWN_ID, "seq": "1"}
+    ids = {"id": lab.sandbox.id, "project": "lab", "port": "8000", "path": "x", "name": "minimal", "key": UNKNOWN_ID, "snapshot": UNKNOWN_ID, "pid": "1", "sid": UNKNOWN_ID, "seq": "1",
+           "winner": UNKNOWN_ID, "build": UNKNOWN_ID, "agent": "nobody", "version": "1", "session": "s", "user": "u"}
     elsewhere = {**ids, "id": client.create().id, "project": "default"}
     for line in lines():
         assert ask(nobody, line, ids)[0] == 401, line
