@@ -163,7 +163,7 @@ def test_a_pty_is_a_terminal(box):
         return stream.read_until(text, MAIN)
 
     def until_prompt_after(text):
-        """As somebody who types does: the shell reads again. What is typed while it takes the terminal back may be lost on the way (gVisor's terminal)."""
+        """As somebody who types does: the shell reads again."""
         if b"> " not in until(text).rpartition(text)[2]:
             until(b"> ")
 
