@@ -225,11 +225,23 @@ static void finish_or_drain(struct vial_process_run *run)
 /* --- output --- */
 
 static void on_output(struct vial_watch *watch, uint32_t events, void *data);
+static void watch_outputs(struct vial_process_run *run);
+
+static void on_vacant(struct vial_timer *timer, void *data)
+{
+	watch_outputs(data);
+}
 
 static void output_ended(struct vial_process_output *output)
 {
 	struct vial_process_run *run = output->run;
 
+	/* Nobody has the terminal open, which a program may do before it exits; to close our end would hang up on it. It may open it again, too. */
+	if (run->is_pty && !run->is_exited) {
+		vial_watch_remove(&output->watch);
+		vial_timer_set(&run->silence, SILENCE_MS, on_vacant, run);
+		return;
+	}
 	if (run->is_pty)
 		vial_process_input_close(run);
 	close_output(output);
@@ -629,6 +641,8 @@ static void on_exit_of_child(struct vial_child *child, const struct vial_exit *h
 	run->duration_ms = vial_loop_now_ms() - run->started_ms;
 	vial_timer_clear(&run->deadline);
 	vial_timer_clear(&run->grace);
+	if (run->is_pty)
+		watch_outputs(run);
 	finish_or_drain(run);
 }
 

@@ -198,6 +198,14 @@ def test_eof_on_a_pty_is_control_d(box):
     assert b"hello" in answer.main and answer.result["exit_code"] == 0
 
 
+def test_a_program_that_lets_go_of_its_terminal_is_not_hung_up(box):
+    """cat does so just before it exits; whoever closed the other end at that moment would end it with SIGHUP."""
+    stream = box.open("exec", argv=["sh", "-c", "echo first; exec <&- >&- 2>&-; sleep 0.7; echo second > /dev/tty; exit 7"], pty={"rows": 5, "cols": 20})
+    stream.next_event()
+    answer = stream.collect(20)
+    assert answer.main == b"first\r\nsecond\r\n" and answer.result["exit_code"] == 7, (answer.main, answer.result)
+
+
 def test_duration_is_measured(box):
     assert 900 < box.run("sleep 1").result["duration_ms"] < 5000
 

@@ -11,7 +11,7 @@ import subprocess
 
 import pytest
 
-from conftest import AGENT, PROJECT
+from conftest import AGENT, PROJECT, ROOTFS
 from wireclient import MAIN, WireError, wait_until
 
 PACK = os.path.join(os.environ.get("VIAL_BUILD_DIR", os.path.join(PROJECT, "build")), "agent", "layer-pack")
@@ -254,10 +254,14 @@ class TestAGuestThatPacks:
     def test_a_root_without_an_overlay_has_no_layer(self, box):
         from wireclient import Sandbox
         copy = os.path.join(os.environ.get("TMPDIR", "/tmp"), f"rootfs-{os.getpid()}")
-        for folder in ("bin", "dev", "etc", "proc", "sys", "tmp", "opt/vial"):
+        for folder in ("dev", "etc", "proc", "sys", "tmp", "usr", "opt/vial"):
             os.makedirs(os.path.join(copy, folder))
+        for link in ("bin", "lib", "lib64"):
+            os.symlink("usr/" + link, os.path.join(copy, link))
+        # The sanitized agent, which CI runs here, needs a loader and libraries.
+        programs = {"destination": "/usr", "type": "bind", "source": os.path.join(ROOTFS, "usr"), "options": ["ro", "rbind"]}
         try:
-            with Sandbox.start(AGENT, copy, disk_mb=0) as plain:
+            with Sandbox.start(AGENT, copy, disk_mb=0, extra_mounts=[programs]) as plain:
                 plain.hello()
                 answer = plain.open("layer").collect(30)
                 assert answer.result["code"] == "conflict", answer.result

@@ -185,8 +185,8 @@ class Cell:
 class Wire:
     """The framing over a pair of descriptors."""
 
-    def __init__(self, read_fd, write_fd):
-        self.read_fd, self.write_fd = read_fd, write_fd
+    def __init__(self, read_fd, write_fd, last_words=lambda: ""):
+        self.read_fd, self.write_fd, self.last_words = read_fd, write_fd, last_words
         self.epoch = 1
         self.last_stream = 0
         self.streams = {}
@@ -230,7 +230,7 @@ class Wire:
                     raise Gone(f"a frame of {length} bytes")
                 self._dispatch(number, epoch, kind, channel, self._read_exactly(length) if length else b"")
         except (Gone, OSError) as problem:
-            self.why_gone = str(problem)
+            self.why_gone = str(problem) + self.last_words()
             self.connection.put(None)
             for stream in list(self.streams.values()):
                 stream.frames_in.put(None)
@@ -362,12 +362,20 @@ class Sandbox:
                 fcntl.fcntl(fd, 1031, 1 << 20)  # F_SETPIPE_SZ
             except OSError:
                 pass
-        self.wire = Wire(from_agent[0], to_agent[1])
+        self.wire = Wire(from_agent[0], to_agent[1], self._last_words)
 
     def _copy_log(self, log):
         for line in self.process.stderr:
             log.write(line)
             log.flush()
+
+    def _last_words(self):
+        """Why it ended, for whoever waits for an answer: what it logged last and the status of runsc."""
+        self.log_thread.join(10)
+        try:
+            return f"; runsc {self.process.poll()}, its log:\n{self.log()[-4000:]}"
+        except OSError as problem:
+            return f"; its log: {problem}"
 
     def log(self):
         with open(os.path.join(self.bundle, f"log-{self.name}"), encoding="utf-8", errors="replace") as file:
