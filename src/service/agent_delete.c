@@ -1,138 +1,89 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * The end of an agent, in rounds as that of a project: its sandboxes are deleted, and what comes to be meanwhile (one that was just being made, a
- * fork that was under way) in the next round, until a round finds nothing.
- */
+/* The end of an agent (ending.h): its sandboxes, those that were just being made, and the forks of them. */
 #include <string.h>
 
 #include "service/agents_private.h"
+#include "service/ending.h"
 #include "service/quota.h"
 #include "service/sandbox.h"
 #include "service/sessions.h"
-#include "util/log.h"
 
-#define ROUND_MS 200
-#define MAX_ROUNDS 1500
-
+/* Not a pointer to it: its project may be deleted meanwhile, and it with that. */
 typedef struct {
 	VialApp *app;
-	char *id, *project, *name; /* not a pointer to it: its project may be deleted meanwhile, and it with that */
-	guint pending;
-	guint rounds;
-	GHashTable *told; /* ids of sandboxes whose end is on record */
-	VialStoreDone done;
-	gpointer data;
-} Ending;
+	char *id, *project, *name;
+} Which;
 
-static gboolean next_round(gpointer data);
-
-static void over(const GError *error, gpointer data)
+static void which_free(gpointer data)
 {
-	Ending *ending = data;
+	Which *which = data;
 
-	if (ending->done)
-		ending->done(error, ending->data);
-	g_hash_table_unref(ending->told);
-	g_free(ending->id);
-	g_free(ending->project);
-	g_free(ending->name);
-	g_free(ending);
+	g_free(which->id);
+	g_free(which->project);
+	g_free(which->name);
+	g_free(which);
 }
 
-static void step(Ending *ending)
+static VialAgent *find(const Which *which)
 {
-	if (--ending->pending == 0)
-		g_timeout_add(ending->rounds > 1 ? ROUND_MS : 0, next_round, ending);
+	VialAgent *agent = vial_agents_find_any(which->app->agents, which->project, which->name);
+
+	return agent && strcmp(agent->id, which->id) == 0 ? agent : NULL;
 }
 
-static void on_gone(VialSandbox *sandbox, const GError *error, gpointer data)
+static gboolean is_still_there(gpointer owner)
 {
-	step(data);
+	return find(owner) != NULL;
 }
 
-static guint delete_sandboxes(Ending *ending)
+static gboolean owns(gpointer owner, VialSandbox *sandbox)
 {
-	g_autoptr(GPtrArray) all = vial_sandboxes_all(ending->app->sandboxes);
-	guint found = 0;
+	const Which *which = owner;
 
-	for (guint i = 0; i < all->len; i++) {
-		VialSandbox *sandbox = all->pdata[i];
-
-		if (g_strcmp0(vial_sandbox_agent(sandbox), ending->name) != 0 || strcmp(vial_sandbox_project(sandbox), ending->project) != 0)
-			continue;
-		found++;
-		ending->pending++;
-		if (g_hash_table_add(ending->told, g_strdup(vial_sandbox_id(sandbox))))
-			vial_sandbox_record(sandbox, "sandbox.delete", "its agent is deleted");
-		vial_sandbox_delete(sandbox, on_gone, ending);
-	}
-	return found;
+	return g_strcmp0(vial_sandbox_agent(sandbox), which->name) == 0 && strcmp(vial_sandbox_project(sandbox), which->project) == 0;
 }
 
-static VialAgent *find(const Ending *ending)
+/* A fork under way may be one of a sandbox of ours. */
+static guint count_others(VialEnding *ending, gpointer owner)
 {
-	VialAgent *agent = vial_agents_find_any(ending->app->agents, ending->project, ending->name);
+	const Which *which = owner;
 
-	return agent && strcmp(agent->id, ending->id) == 0 ? agent : NULL;
+	return vial_sessions_count(find(which)) + vial_quota_promised(which->app, which->project);
 }
 
-static gboolean next_round(gpointer data)
+static void forget(gpointer owner, VialStoreDone done, gpointer data)
 {
-	Ending *ending = data;
-	VialAgent *agent = find(ending);
-	guint found;
-
-	if (!agent) {
-		over(NULL, ending);
-		return G_SOURCE_REMOVE;
-	}
-	ending->rounds++;
-	ending->pending = 1;
-	/* A fork under way may be one of a sandbox of ours. */
-	found = delete_sandboxes(ending) + vial_sessions_count(agent) + vial_quota_promised(agent->app, agent->project);
-	if (found == 0) {
-		vial_agent_forget(agent, over, ending);
-		return G_SOURCE_REMOVE;
-	}
-	if (ending->rounds == MAX_ROUNDS) {
-		g_autoptr(GError) error = g_error_new(VIAL_ERROR, VIAL_ERROR_TIMEOUT,
-		                                      "not everything of the agent could be ended yet; viald tries again when it is started next");
-
-		vial_log_error("agent", "could not be deleted wholly", "agent", agent->name);
-		over(error, ending);
-		return G_SOURCE_REMOVE;
-	}
-	step(ending);
-	return G_SOURCE_REMOVE;
+	vial_agent_forget(find(owner), done, data);
 }
+
+static const VialEndingKind kind = {
+	.what = "agent",
+	.still = is_still_there,
+	.owns = owns,
+	.others = count_others,
+	.last = forget,
+	.unref = which_free,
+};
 
 static void on_marked(const GError *error, gpointer data)
 {
-	Ending *ending = data;
-
-	VialAgent *agent = find(ending);
+	VialAgent *agent = find(vial_ending_owner(data));
 
 	if (error && agent)
 		agent->is_deleting = FALSE;
 	if (error)
-		return over(error, ending);
+		return vial_ending_over(error, data);
 	if (agent)
 		vial_sessions_cancel(agent);
-	g_timeout_add(0, next_round, ending);
+	vial_ending_start(data);
 }
 
-static Ending *ending_new(VialAgent *agent, VialStoreDone done, gpointer data)
+static VialEnding *ending_new(VialAgent *agent, VialStoreDone done, gpointer data)
 {
-	Ending *ending = g_new0(Ending, 1);
+	Which *which = g_new(Which, 1);
 
-	*ending = (Ending){ .app = agent->app,
-		            .id = g_strdup(agent->id),
-		            .project = g_strdup(agent->project),
-		            .name = g_strdup(agent->name),
-		            .done = done,
-		            .data = data };
-	ending->told = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, NULL);
-	return ending;
+	*which = (Which){ agent->app, g_strdup(agent->id), g_strdup(agent->project), g_strdup(agent->name) };
+	return vial_ending_new(agent->app, &kind, agent->name, which, done, data);
 }
 
 void vial_agent_delete(VialAgent *agent, VialStoreDone done, gpointer data)
