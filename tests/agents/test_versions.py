@@ -1,6 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """A version is numbered, never changed, and one of them is active; a change is the next one."""
 
+import base64
+import io
+import json
+import tarfile
+import zipfile
+
 import pytest
 from people import Agent
 from tools import check_refusal
@@ -110,6 +116,39 @@ def test_packages_that_cannot_be_installed_fail_the_call_with_what_the_installer
     answer = agent.ask("POST", "/exec", {"cmd": "true", "session": "s"})
     assert "pip" in check_refusal(answer, 502)
     assert agent.sessions()["items"] == [] and not [box for box in client.sandboxes() if box.get("agent") == agent.name]
+
+
+def wheel(name, code):
+    """A package as pip wants it, one module."""
+    content, info = io.BytesIO(), f"{name}-1.0.dist-info"
+    with zipfile.ZipFile(content, "w") as file:
+        file.writestr(f"{name}.py", code)
+        file.writestr(f"{info}/METADATA", f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
+        file.writestr(f"{info}/WHEEL", "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+        file.writestr(f"{info}/RECORD", "")
+    return content.getvalue()
+
+
+def npm_archive(name, code):
+    content = io.BytesIO()
+    with tarfile.open(fileobj=content, mode="w:gz") as file:
+        for path, text in (("package.json", json.dumps({"name": name, "version": "1.0.0"})), ("index.js", code)):
+            entry = tarfile.TarInfo(f"package/{path}")
+            entry.size = len(text)
+            file.addfile(entry, io.BytesIO(text.encode()))
+    return content.getvalue()
+
+
+def test_packages_are_there_for_the_first_call_of_each_session(agent):
+    """Out of files of the version itself: an index that needs no network."""
+    files = [{"path": path, "content_base64": base64.b64encode(content).decode()} for path, content in (
+        ("/workspace/wheels/seven-1.0-py3-none-any.whl", wheel("seven", "value = 7\n")), ("/workspace/eight.tgz", npm_archive("eight", "module.exports = 8\n")))]
+    agent.add_version(activate=True, template="code-interpreter", files=files, packages={"pip": ["seven"], "npm": ["/workspace/eight.tgz"]},
+                      env={"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": "/workspace/wheels"}, network={"mode": "filtered"})
+    for session in ("one", "two"):
+        assert agent.run("import seven; print(seven.value)", language="python", session=session)["stdout"] == "7\n"
+        assert agent.run("console.log(require('eight'))", language="javascript", session=session)["stdout"] == "8\n"
+    assert len(agent.sessions()["items"]) == 2
 
 
 def test_deleting_an_agent_ends_all_its_sandboxes_those_being_made_and_forks_too(client):
