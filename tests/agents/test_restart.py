@@ -2,6 +2,7 @@
 """What was answered is there after kill -9: agents, versions, whose sandbox is whose, and what is in it. What was under way ends, and hangs nobody."""
 
 import os
+import shutil
 import signal
 import threading
 import time
@@ -41,6 +42,23 @@ def test_sessions_go_on_after_a_kill_awake_and_asleep(start_daemon):
         assert answer["stdout"].strip() == f"{session}-{user}"
         assert answer["session"]["sandbox_id"] == box and answer["session"]["fresh"] is False
     assert agent.client.call("DELETE", "/v1/users/ann")["sessions"] == 2
+
+
+def test_never_expiring_sessions_outlive_the_machine_when_viald_was_stopped_for_good(start_daemon):
+    """Before a machine goes down viald gets SIGINT; what is in /run does not come back."""
+    daemon = start_daemon()
+    agent = Agent(daemon.client(), "elephant")
+    agent.add_version(never_expire=True)
+    agent.add_version()
+    box = agent.run("x=remembered", session="s")["session"]["sandbox_id"]
+    agent.run("x=gone", session="t", version=2)
+    daemon.stop()
+    shutil.rmtree(daemon.folder / "run")
+    daemon.start()
+    agent = agent.by(daemon.client())
+    answer = agent.run("echo $x", session="s")
+    assert answer["stdout"].strip() == "remembered" and answer["session"]["sandbox_id"] == box and answer["session"]["fresh"] is False
+    assert agent.run("echo $x", session="t", version=2)["session"]["fresh"] is True
 
 
 def test_a_session_whose_guest_died_says_so_and_why(start_daemon):
