@@ -130,6 +130,17 @@ static gboolean check(const VialCaller *caller, const VialTemplateBuildRequest *
 	       vial_check_int("timeout_seconds", request->timeout_seconds, 1, caller->app->config->max_build_seconds, error);
 }
 
+/* What was in a memory cannot be taken out of it again. */
+static gboolean may_have_secrets(const VialTemplateBuildRequest *request, const VialTemplateBase *base, GError **error)
+{
+	return !base->snapshot_id || json_object_size(request->secrets) == 0 ||
+	       vial_fail(error, VIAL_ERROR_INVALID,
+	                 "field \"secrets\": \"%s\" was made out of a sandbox, and what is built on it keeps that sandbox's memory, where secrets "
+	                 "would "
+	                 "stay; build without them, or on another base",
+	                 base->template->name);
+}
+
 static json_t *make_source(const VialTemplateBuildRequest *request, const char *base, const Plan *plan)
 {
 	json_t *source =
@@ -182,14 +193,14 @@ static gboolean is_within(const VialCaller *caller, const VialTemplateBuildReque
 static gboolean make_plan(const VialCaller *caller, VialVerb verb, const VialTemplateBuildRequest *request, Plan *plan, GError **error)
 {
 	const char *base_name = request->base ? request->base : caller->app->config->default_template;
-	const VialTemplate *base;
+	g_auto(VialTemplateBase) base = { 0 };
 	g_autoptr(GError) refusal = NULL;
 
 	if (!check(caller, request, error) || !vial_layers_supported(caller->app, error) ||
 	    !vial_template_name_split(caller->app, "name", request->name, &plan->name, &plan->tag, error) ||
-	    !(base = vial_custom_templates_base(caller->app, caller->principal->project, base_name, error)) ||
-	    !read_limits(caller->app, request, base, &plan->limits, error) || !read_steps(request, base, plan, error) ||
-	    !read_network(caller, request->network, plan, error))
+	    !vial_custom_templates_base(caller->app, caller->principal->project, base_name, &base, error) ||
+	    !may_have_secrets(request, &base, error) || !read_limits(caller->app, request, base.template, &plan->limits, error) ||
+	    !read_steps(request, base.template, plan, error) || !read_network(caller, request->network, plan, error))
 		return FALSE;
 	plan->timeout_seconds = request->timeout_seconds == VIAL_UNSAID ? MIN(DEFAULT_TIMEOUT_SECONDS, caller->app->config->max_build_seconds)
 	                                                                : request->timeout_seconds;

@@ -55,6 +55,8 @@ VialBuildLogReader *vial_build_log_read(const char *path, VialBuildLog *log, gbo
                                         GError **error);
 void vial_build_log_reader_drained(VialBuildLogReader *reader);
 void vial_build_log_reader_free(VialBuildLogReader *reader); /* ends it without a word; accepts NULL */
+/* The step of the last whole line; 0: there is none. A killed viald's log may be ahead of its record. */
+guint vial_build_log_last_step(const char *path);
 
 /* For build_log_read.c. */
 typedef void (*VialBuildLogChanged)(gpointer data);

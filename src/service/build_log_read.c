@@ -8,6 +8,7 @@
 #include "service/build_log.h"
 #include "util/error.h"
 #include "util/fd.h"
+#include "util/json.h"
 
 #define PIECE_BYTES (64 * 1024)
 /* What a follower hears of a busy build comes in batches. */
@@ -140,4 +141,19 @@ void vial_build_log_reader_free(VialBuildLogReader *reader)
 		reader->is_over = TRUE;
 	else
 		reader_destroy(reader);
+}
+
+guint vial_build_log_last_step(const char *path)
+{
+	g_autofree char *piece = g_malloc(PIECE_BYTES);
+	vial_autofd int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+	off_t size = fd >= 0 ? lseek(fd, 0, SEEK_END) : 0;
+	ssize_t got = size > 0 ? pread(fd, piece, PIECE_BYTES, MAX(size - PIECE_BYTES, 0)) : 0;
+	const char *end = got > 0 ? memrchr(piece, '\n', (gsize)got) : NULL;
+	const char *before = end ? memrchr(piece, '\n', (gsize)(end - piece)) : NULL;
+	const char *line = before ? before + 1 : piece;
+	g_autoptr(json_t) document = end ? json_loadb(line, (gsize)(end - line), 0, NULL) : NULL;
+	json_int_t step = json_integer_value(json_object_get(document, "step"));
+
+	return step > 0 && step <= G_MAXINT ? (guint)step : 0;
 }

@@ -5,9 +5,14 @@
  *     space -> cached? ------------------------------------------> bake -> names
  *                    \-> sandbox -> step 1 … n -> layer -> sandbox gone -/
  *
+ * and on a base that was made out of a sandbox, whose memory goes on in what is built:
+ *
+ *     space -> sandbox of the base -> step 1 … n -> warm code -> snapshot -> names -> sandbox gone
+ *          \-> sandbox of a snapshot with equal steps ------------/
+ *
  * The sandbox is an ordinary one of the base, with the build's network, sizes and its owner's ceilings and quotas, except that nobody sees it. Its
- * steps get secrets in their environment and nowhere else. The template is baked from a fresh boot of base and layer: nothing of the sandbox's memory
- * gets into it. Whatever goes wrong, the sandbox is deleted before the build is over.
+ * steps get secrets in their environment and nowhere else. A template of layers is baked from a fresh boot of base and layer: nothing of the
+ * sandbox's memory gets into it. Whatever goes wrong, the sandbox is deleted before the build is over.
  *
  * A step may print as much as it likes: once the log is full its output is read no faster than PACE_BYTES in PACE_MS, so that it holds up nobody
  * else.
@@ -16,8 +21,10 @@
 #include <sys/statvfs.h>
 
 #include "service/builds_private.h"
+#include "service/custom_templates_private.h"
 #include "service/layer.h"
 #include "service/sandbox_private.h"
+#include "service/template_private.h"
 #include "util/fault.h"
 #include "util/json.h"
 #include "util/log.h"
@@ -32,14 +39,17 @@
 
 typedef struct VialBuildRun {
 	VialBuild *build;
-	VialTemplate *template; /* what it is to become */
+	VialTemplate *template; /* what it is to become; NULL: a snapshot */
 	char *base_name;        /* the base's own */
+	char *origin_id;        /* the snapshot that its sandbox is made of; NULL: the base is files alone */
+	char *snapshot_id;      /* what it has become; NULL: not yet, or layers */
 	char *cache_key;
 	json_t *env; /* of ENV so far */
 	char *workdir;
 	VialSandbox *sandbox; /* held; NULL: none yet, or no more */
 	VialStream *stream;   /* of the step under way */
-	gboolean is_taking;   /* the layer */
+	gboolean is_taking;   /* the layer; or the warm code runs in the sandbox */
+	gboolean is_named;    /* the template is there */
 	guint next;           /* step */
 	guint timer;          /* the whole build's */
 	guint pace;
@@ -68,6 +78,8 @@ static void run_free(Run *run)
 	g_clear_error(&run->error);
 	g_free(run->workdir);
 	g_free(run->base_name);
+	g_free(run->origin_id);
+	g_free(run->snapshot_id);
 	g_free(run->cache_key);
 	g_free(run);
 }
@@ -85,6 +97,8 @@ static void end(Run *run)
 		if (folder)
 			vial_tree_remove_later(folder);
 	}
+	if (error && run->snapshot_id)
+		vial_custom_template_doom(build->app, build->id, NULL, run->snapshot_id);
 	build->run = NULL;
 	run_free(run);
 	vial_build_over(build, error);
@@ -96,7 +110,7 @@ static void on_deleted(VialSandbox *sandbox, const GError *error, gpointer data)
 
 	if (run->is_abandoned)
 		return;
-	if (run->error)
+	if (run->error || run->is_named)
 		end(run);
 	else
 		bake(run);
@@ -194,7 +208,8 @@ static void on_added(const GError *error, gpointer data)
 
 	if (error && !run->error)
 		run->error = g_error_copy(error);
-	end(run);
+	run->is_named = TRUE;
+	leave_sandbox(run);
 }
 
 static VialCustomTemplate *make_custom(Run *run)
@@ -209,15 +224,25 @@ static VialCustomTemplate *make_custom(Run *run)
 	custom->cache_key = g_strdup(run->cache_key);
 	custom->layer = g_strdup(build->layer);
 	custom->layer_bytes = build->layer_bytes;
-	custom->record = vial_template_to_record(build->app, run->template);
+	custom->snapshot_id = g_steal_pointer(&run->snapshot_id);
+	custom->record = run->template ? vial_template_to_record(build->app, run->template) : NULL;
 	return custom;
+}
+
+/* It takes its name, and is the build's: a failure to record it removes what it is made of. */
+static void add_template(Run *run)
+{
+	VialBuild *build = run->build;
+	VialCustomTemplate *custom = make_custom(run);
+
+	g_free(build->template_id);
+	build->template_id = g_strdup(build->id);
+	vial_custom_templates_add(build->app, custom, g_steal_pointer(&run->template), build->tag, on_added, run);
 }
 
 static void on_ready(VialTemplate *template, const GError *error, gpointer data)
 {
 	Run *run = data;
-	VialBuild *build = run->build;
-	VialCustomTemplate *custom;
 
 	if (run->is_abandoned)
 		return;
@@ -225,10 +250,7 @@ static void on_ready(VialTemplate *template, const GError *error, gpointer data)
 		run->error = g_error_copy(error);
 	if (run->error)
 		return end(run);
-	g_free(build->template_id);
-	build->template_id = g_strdup(build->id);
-	custom = make_custom(run);
-	vial_custom_templates_add(build->app, custom, g_steal_pointer(&run->template), build->tag, on_added, run);
+	add_template(run);
 }
 
 static void add_layer(VialTemplate *template, const char *layer)
@@ -308,6 +330,65 @@ static void take_layer(Run *run)
 		return fail(run, VIAL_ERROR_UNAVAILABLE, "the sandbox of the build has ended");
 	run->is_taking = TRUE;
 	vial_layer_take(build->app, run->sandbox->instance, dir, MIN(room, VIAL_LAYER_MAX_BYTES), on_layer, run);
+}
+
+/* The snapshot, of a base with a memory */
+
+static void on_snapshot(VialSnapshot *snapshot, const GError *error, gpointer data)
+{
+	Run *run = data;
+
+	if (run->is_abandoned)
+		return;
+	if (error)
+		return fail(run, (VialErrorCode)error->code, "what the steps have made could not be kept: %s", error->message);
+	run->snapshot_id = g_strdup(snapshot->id);
+	if (run->error)
+		return leave_sandbox(run);
+	vial_fault("build.snapshot");
+	/* Its sandbox stays until the template is there: after a crash in between, that is how the snapshot is known to be nobody's (builds.c). */
+	add_template(run);
+}
+
+/* What a sandbox of it finds: the ENV and the WORKDIR of the steps are from now on those of this one. */
+static void take_snapshot(Run *run)
+{
+	VialBuild *build = run->build;
+	VialSandbox *sandbox = run->sandbox;
+
+	if (free_bytes(build->app) <= RESERVE_BYTES)
+		return fail(run, VIAL_ERROR_NO_SPACE, "the disk of this Vial is nearly full: there is no room for what the steps have made");
+	json_object_update(sandbox->env, run->env);
+	g_free(sandbox->workdir);
+	sandbox->workdir = g_strdup(run->workdir);
+	vial_build_set_phase(build, "packing", build->step);
+	vial_build_log_event(build->log, "taking a snapshot of the sandbox as the steps have left it");
+	vial_snapshot_take(sandbox, build->principal, NULL, on_snapshot, run);
+}
+
+static void on_warm(const char *problem, gpointer data)
+{
+	Run *run = data;
+
+	if (run->is_abandoned)
+		return;
+	run->is_taking = FALSE;
+	if (run->error)
+		return leave_sandbox(run);
+	if (problem)
+		return fail(run, VIAL_ERROR_UNAVAILABLE, "%s", problem);
+	take_snapshot(run);
+}
+
+static void warm_up(Run *run)
+{
+	const char *code = json_string_value(json_object_get(run->build->source, "warm"));
+
+	if (!code || run->build->is_cached)
+		return take_snapshot(run);
+	vial_build_log_event(run->build->log, "running the warm code");
+	run->is_taking = TRUE;
+	vial_warmup(vial_sandbox_channel(run->sandbox), code, on_warm, run);
 }
 
 /* Steps */
@@ -470,7 +551,7 @@ static gboolean do_step(Run *run, const json_t *step)
 		g_free(run->workdir);
 		run->workdir = g_strdup(workdir);
 	}
-	if (!run->sandbox || env)
+	if (run->build->is_cached || env)
 		return FALSE;
 	execute(run, step);
 	return TRUE;
@@ -487,13 +568,15 @@ static void next_step(Run *run)
 
 		vial_build_log_step(build->log, run->next, total);
 		vial_build_log_event(build->log, "step %u of %u: %s%s", run->next, total, text,
-		                     run->sandbox || json_object_get(step, "env") ? "" : " (cached)");
+		                     build->is_cached && !json_object_get(step, "env") ? " (cached)" : "");
 		vial_build_set_phase(build, "steps", run->next);
 		if (do_step(run, step))
 			return;
 	}
 	vial_build_log_step(build->log, total, total);
-	if (run->sandbox)
+	if (run->origin_id)
+		warm_up(run);
+	else if (run->sandbox)
 		take_layer(run);
 	else
 		bake(run);
@@ -532,6 +615,7 @@ static void create_sandbox(Run *run)
 	VialBuild *build = run->build;
 	VialSandboxCreate create = {
 		.template_name = run->base_name,
+		.from_snapshot = build->is_cached ? run->origin_id : NULL, /* else the base's name leads to it */
 		.cpu = build->limits.cpu,
 		.memory_mb = build->limits.memory_mb,
 		.disk_mb = build->limits.disk_mb,
@@ -550,20 +634,27 @@ static void create_sandbox(Run *run)
 
 /* Beginning */
 
-static gboolean needs_sandbox(const VialBuild *build)
+static gboolean needs_sandbox(const Run *run)
 {
 	const json_t *step;
 	gsize i;
 
-	json_array_foreach (build->steps, i, step)
+	if (run->origin_id)
+		return TRUE;
+	json_array_foreach (run->build->steps, i, step)
 		if (!json_object_get(step, "env"))
 			return TRUE;
 	return FALSE;
 }
 
-/* Equal steps on an equal base make an equal layer. Of secrets only that there were some: a token that was renewed changes nothing. */
-static char *make_key(const VialBuild *build)
+/*
+ * Equal steps on an equal base make an equal layer. Of secrets only that there were some: a token that was renewed changes nothing. In a snapshot
+ * there is also what the warm code made, and its size.
+ */
+static char *make_key(const Run *run)
 {
+	static const char *const of_memory[] = { "warm", "cpu", "memory_mb", "disk_mb" };
+	const VialBuild *build = run->build;
 	g_autoptr(json_t) steps = json_deep_copy(build->steps);
 	g_autoptr(json_t) all = NULL;
 	g_autofree char *text = NULL;
@@ -574,6 +665,8 @@ static char *make_key(const VialBuild *build)
 		json_object_del(step, "line");
 	all = json_pack("{s:s, s:O, s:O, s:O*}", "base", build->base_hash, "steps", steps, "network", build->network, "secret_names",
 	                json_object_get(build->source, "secret_names"));
+	for (i = 0; run->origin_id && i < G_N_ELEMENTS(of_memory); i++)
+		json_object_set(all, of_memory[i], json_object_get(build->source, of_memory[i]));
 	text = json_dumps(all, JSON_COMPACT | JSON_SORT_KEYS);
 	return g_compute_checksum_for_string(G_CHECKSUM_SHA256, text, -1);
 }
@@ -582,19 +675,22 @@ static gboolean take_base(Run *run, GError **error)
 {
 	VialBuild *build = run->build;
 	const char *name = json_string_value(json_object_get(build->source, "base"));
-	const VialTemplate *base = vial_custom_templates_base(build->app, build->project, name, error);
+	g_auto(VialTemplateBase) base = { 0 };
+	VialTemplate *template;
 
-	if (!base)
+	if (!vial_custom_templates_base(build->app, build->project, name, &base, error))
 		return FALSE;
-	if (base->layers && g_strv_length(base->layers) >= VIAL_LAYERS_MAX && needs_sandbox(build))
+	template = base.template;
+	run->origin_id = g_strdup(base.snapshot_id);
+	if (!run->origin_id && template->layers && g_strv_length(template->layers) >= VIAL_LAYERS_MAX && needs_sandbox(run))
 		return vial_fail(error, VIAL_ERROR_INVALID,
 		                 "\"%s\" is a template upon %d others already, which is as many as may be; build it anew from one image", name,
 		                 VIAL_LAYERS_MAX);
 	g_free(build->base_hash);
-	build->base_hash = vial_template_content_hash(base);
-	run->base_name = g_strdup(base->name);
-	run->workdir = g_strdup(base->workdir);
-	run->template = vial_template_derive(base);
+	build->base_hash = g_strdup(base.hash);
+	run->base_name = g_strdup(template->name);
+	run->workdir = g_strdup(template->workdir);
+	run->template = run->origin_id ? NULL : vial_template_derive(template);
 	return TRUE;
 }
 
@@ -603,6 +699,8 @@ static void describe_template(Run *run)
 	VialBuild *build = run->build;
 	VialTemplate *template = run->template;
 
+	if (!template)
+		return;
 	template->name = vial_build_full_name(build);
 	template->project = g_strdup(build->project);
 	template->folder = g_strdup(build->id);
@@ -621,7 +719,12 @@ static gboolean take_cached(Run *run)
 	build->is_cached = TRUE;
 	build->layer = g_strdup(same->layer);
 	build->layer_bytes = same->layer_bytes;
-	vial_build_log_event(build->log, "the same steps on the same base were built before: their layer is taken");
+	if (run->origin_id) {
+		g_free(run->origin_id);
+		run->origin_id = g_strdup(same->snapshot_id);
+	}
+	vial_build_log_event(build->log, "the same steps on the same base were built before: their %s is taken",
+	                     run->origin_id ? "snapshot" : "layer");
 	return TRUE;
 }
 
@@ -638,8 +741,8 @@ void vial_build_run(VialBuild *build)
 	if (!take_base(run, &run->error))
 		return end(run);
 	describe_template(run);
-	run->cache_key = make_key(build);
-	if (needs_sandbox(build) && !take_cached(run))
+	run->cache_key = make_key(run);
+	if ((needs_sandbox(run) && !take_cached(run)) || run->origin_id)
 		create_sandbox(run);
 	else
 		next_step(run);

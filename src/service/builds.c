@@ -618,6 +618,7 @@ static void fail_interrupted(VialBuild *build)
 	g_autoptr(GError) error = NULL;
 	guint total = (guint)json_array_size(build->steps);
 
+	build->step = MAX(build->step, MIN(vial_build_log_last_step(path), total));
 	build->log = vial_build_log_open(path, NULL);
 	if (build->log)
 		vial_build_log_step(build->log, build->step, total);
@@ -636,6 +637,20 @@ static int oldest_first(gconstpointer a, gconstpointer b, gpointer unused)
 	return left->created_at_ms < right->created_at_ms ? -1 : left->created_at_ms > right->created_at_ms;
 }
 
+/* What a build has taken of its sandbox and had no time to name. */
+static void delete_snapshots(const VialSandbox *sandbox)
+{
+	VialApp *app = sandbox->app;
+	g_autoptr(GPtrArray) all = vial_snapshots_of(app, sandbox->project);
+
+	for (guint i = 0; i < all->len; i++) {
+		VialSnapshot *snapshot = all->pdata[i];
+
+		if (strcmp(snapshot->sandbox_id, sandbox->id) == 0 && !vial_custom_templates_with_snapshot(app, snapshot->id))
+			vial_snapshot_delete(app, snapshot, NULL, NULL);
+	}
+}
+
 /* Sandboxes that the last viald made for a build are nobody's. */
 static void delete_sandboxes(VialApp *app)
 {
@@ -646,6 +661,7 @@ static void delete_sandboxes(VialApp *app)
 
 		if (!sandbox->build)
 			continue;
+		delete_snapshots(sandbox);
 		vial_sandbox_record(sandbox, "sandbox.delete", "its build was interrupted");
 		vial_sandbox_delete(sandbox, NULL, NULL);
 	}

@@ -83,7 +83,7 @@ static void boot_fresh(Creation *creation, const char *image)
 	set_boot_mode(sandbox, image ? "restore" : "cold");
 	vial_sandbox_choose_host(sandbox, &spec);
 	spec.image = image;
-	spec.is_layered = sandbox->build != NULL;
+	spec.is_layered = sandbox->build != NULL && !sandbox->from_snapshot;
 	vial_sandbox_store(sandbox);
 	vial_boot(sandbox->app, &spec, on_booted, creation);
 }

@@ -165,25 +165,6 @@ VialCustomTemplate *vial_custom_templates_find(VialApp *app, const char *project
 	return NULL;
 }
 
-VialTemplate *vial_custom_templates_base(VialApp *app, const char *project, const char *name, GError **error)
-{
-	VialTemplate *template = vial_templates_find_in(app->templates, project, name);
-	const VialCustomTemplate *custom = vial_custom_templates_find(app, project, name);
-
-	if (template) /* an image that is not baked yet has all its files */
-		return template;
-	if (custom && custom->snapshot_id)
-		vial_fail(error, VIAL_ERROR_INVALID,
-		          "\"%s\" was made out of a sandbox, with its memory, and a build starts from files alone: build on what that sandbox was "
-		          "made of",
-		          name);
-	else if (custom)
-		vial_fail(error, VIAL_ERROR_CONFLICT, "the template \"%s\" is not ready yet", name);
-	else
-		vial_fail(error, VIAL_ERROR_INVALID, "there is no template \"%.64s\"; GET /v1/templates lists them", name);
-	return NULL;
-}
-
 static int by_name(gconstpointer a, gconstpointer b)
 {
 	const VialCustomTemplate *left = *(VialCustomTemplate *const *)a, *right = *(VialCustomTemplate *const *)b;
@@ -224,7 +205,8 @@ VialCustomTemplate *vial_custom_templates_cached(VialApp *app, const char *proje
 		VialCustomTemplate *custom = list->pdata[i];
 		g_autofree char *path = custom->layer ? vial_layer_path(app, custom->layer) : NULL;
 
-		if (path && g_strcmp0(custom->cache_key, cache_key) == 0 && g_file_test(path, G_FILE_TEST_IS_REGULAR))
+		if (g_strcmp0(custom->cache_key, cache_key) == 0 &&
+		    ((path && g_file_test(path, G_FILE_TEST_IS_REGULAR)) || (custom->snapshot_id && vial_snapshots_by_id(app, custom->snapshot_id))))
 			return custom;
 	}
 	return NULL;
@@ -240,25 +222,6 @@ const VialCustomTemplate *vial_custom_templates_with_snapshot(VialApp *app, cons
 		if (g_strcmp0(((VialCustomTemplate *)value)->snapshot_id, snapshot_id) == 0)
 			return value;
 	return NULL;
-}
-
-/* What it is made of */
-
-char *vial_template_content_hash(const VialTemplate *template)
-{
-	g_autofree char *layers = template->layers ? g_strjoinv(",", template->layers) : g_strdup("");
-	g_autofree char *env = template->env ? json_dumps(template->env, JSON_COMPACT | JSON_SORT_KEYS) : g_strdup("{}");
-	g_autofree char *all = g_strdup_printf("%s|%s|%s|%s", template->image_hash, layers, env, template->workdir ? template->workdir : "");
-
-	return g_compute_checksum_for_string(G_CHECKSUM_SHA256, all, -1);
-}
-
-gboolean vial_custom_template_is_stale(VialApp *app, const VialCustomTemplate *custom)
-{
-	const VialTemplate *base = custom->base ? vial_templates_find_in(app->templates, custom->project, custom->base) : NULL;
-	g_autofree char *now = base ? vial_template_content_hash(base) : NULL;
-
-	return custom->base && g_strcmp0(now, custom->base_hash) != 0;
 }
 
 /* Records */

@@ -21,15 +21,15 @@ typedef struct {
 	char *key_id;
 	char *name;
 	GPtrArray *tags; /* char *; at least one */
-	char *base;      /* as the build named it; NULL: made out of a sandbox */
+	char *base;      /* as the build named it; NULL: it was not built, but made out of a sandbox */
 	char *base_hash; /* what the base was then */
-	json_t *source;  /* what a rebuild repeats: builds.h; NULL: made out of a sandbox */
+	json_t *source;  /* what a rebuild repeats: builds.h; NULL likewise */
 	json_t *steps;   /* as they ran; NULL likewise */
 	char *cache_key; /* equal for equal steps on an equal base; NULL: none */
 	char *layer;     /* its own; NULL: it added no files */
 	gint64 layer_bytes;
-	char *snapshot_id; /* it is this snapshot; NULL: it was built */
-	char *sandbox_id;  /* of which; NULL likewise */
+	char *snapshot_id; /* it is this snapshot, of a sandbox or of a build on such a one; NULL: layers */
+	char *sandbox_id;  /* of which; NULL: it was built */
 	char *problem;     /* why no sandbox can be made of it now; NULL: one can */
 	gint64 created_at_ms;
 	json_t *record; /* its VialTemplate, for the store; NULL for a snapshot */
@@ -46,15 +46,23 @@ gboolean vial_template_name_split(VialApp *app, const char *field, const char *t
 
 /* By `name` or `name:tag`. NULL: there is none. */
 VialCustomTemplate *vial_custom_templates_find(VialApp *app, const char *project, const char *name);
-/* What a build can be based on: an image or a project's own that is ready. NULL with a sentence. */
-VialTemplate *vial_custom_templates_base(VialApp *app, const char *project, const char *name, GError **error);
+
+/* What a build stands on: an image, or a project's own that is ready. */
+typedef struct {
+	VialTemplate *template; /* its name, files, environment and sizes */
+	char *snapshot_id;      /* it was made out of a sandbox, and its memory goes with it; NULL: files alone */
+	char *hash;             /* of what it is made of: changes when a child would be another */
+} VialTemplateBase;
+
+void vial_template_base_clear(VialTemplateBase *base);
+G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC(VialTemplateBase, vial_template_base_clear)
+/* FALSE with a sentence. */
+gboolean vial_custom_templates_base(VialApp *app, const char *project, const char *name, VialTemplateBase *out, GError **error);
 GPtrArray *vial_custom_templates_of(VialApp *app, const char *project); /* borrowed elements, by name */
 guint vial_custom_templates_count(VialApp *app, const char *project, const char *key_id);
-/* One with that key and a layer that is there; NULL: none. */
+/* One with that key whose layer or snapshot is there; NULL: none. */
 VialCustomTemplate *vial_custom_templates_cached(VialApp *app, const char *project, const char *cache_key);
 
-/* What it is made of: changes when a child would be another. Free it. */
-char *vial_template_content_hash(const VialTemplate *template);
 /* Its base is not what it was when this one was built, or is gone. */
 gboolean vial_custom_template_is_stale(VialApp *app, const VialCustomTemplate *custom);
 

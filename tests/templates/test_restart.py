@@ -89,3 +89,24 @@ def test_a_build_on_a_disk_that_is_nearly_full_fails_with_a_sentence_and_leaves_
     assert not list((daemon.data / "layers").iterdir()) and not list((daemon.data / "templates").glob("*"))
     faults.write_text("")
     builder.build("none", steps=[{"run": "true"}])
+
+
+def test_a_snapshot_that_a_killed_build_had_no_time_to_name_is_removed(start_daemon, tmp_path):
+    faults = tmp_path / "faults"
+    faults.write_text("")
+    daemon = start_daemon(env={"VIAL_FAULTS": str(faults)})
+    builder = builder_of(daemon)
+    sandbox = builder.client.create("minimal")
+    made = sandbox.call("POST", "/template", {"name": "origin"})["snapshot_id"]
+    sandbox.delete()
+    faults.write_text("build.snapshot crash")
+    build = builder.begin("upon", base="origin", steps=[{"run": "true"}])["build_id"]
+    daemon.process.wait(slow(60))
+    faults.write_text("")
+    daemon.start()
+    builder = builder_of(daemon)
+    assert "restarted" in builder.wait(build)["error"]
+    assert [snapshot["id"] for snapshot in builder.client.call("GET", "/v1/snapshots")] == [made] and builder.client.sandboxes() == []
+    wait_until(lambda: [path.name for path in (daemon.data / "snapshots").iterdir()] == [made])
+    builder.build("upon", base="origin", steps=[{"run": "true"}])
+    builder.client.create("upon").delete()

@@ -35,9 +35,14 @@ def test_no_way_of_a_build_uses_memory_wrongly_or_loses_it(programs, folder):
     assert out(sandbox, "cat f") == "b\n"
     sandbox.call("POST", "/template", {"name": "made"})
     client.create("made").delete()
+    builder.build("upon:one", base="made", steps=[{"run": "true"}], warm="y = 2")
+    builder.build("upon:two", base="made", steps=[{"run": "true"}], warm="y = 2")
+    builder.fail("upon-bad", base="made", steps=[{"run": "false"}])
+    builder.fail("upon-late", base="made", steps=[], warm="import time; time.sleep(1000)", timeout_seconds=1)
+    client.create("upon").delete()
     rebuilt = client.call("POST", "/v1/templates/good:one/rebuild", {"secrets": {"TOKEN": "some-secret"}})["build_id"]
     builder.wait(rebuilt)
-    for name in ("made", "good:two"):
+    for name in ("upon", "made", "good:two"):
         builder.delete(name)
     under_way = builder.begin("under-way", steps=[{"run": "sleep 1000"}])["build_id"]
     builder.begin("waiting", base="good:one", steps=[{"run": "true"}])
