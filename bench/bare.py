@@ -77,7 +77,10 @@ class Bare:
         with open(os.path.join(folder, "config.json")) as file:
             self.spec = json.load(file)
         self.flags = flags_of(folder)
-        (self.checkpoint,) = glob.glob(os.path.join(images(daemon.template), f"baked-{daemon.template}-*"))
+        # Of the template's own size: beside it lie those of others (service/edition.h).
+        self.checkpoint = os.path.join(images(daemon.template), f"baked-{daemon.template}-{daemon.call('GET', f'/templates/{daemon.template}')['hash']}")
+        if not os.path.isdir(self.checkpoint):
+            raise RuntimeError(f"there is no checkpoint {self.checkpoint}")
         self.count = 0
         self.held = {}  # our ends of the pipes: without them the agent ends
 

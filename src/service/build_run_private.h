@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The course of a build, between build_run.c (its beginning, its sandbox, its end), build_steps.c and build_keep.c (what is kept of them). */
+#pragma once
+
+#include "service/builds_private.h"
+#include "service/sandbox_private.h"
+
+/* What a build leaves of the disk. */
+#define VIAL_BUILD_RESERVE_BYTES (G_GINT64_CONSTANT(256) << 20)
+
+typedef struct VialBuildRun {
+	VialBuild *build;
+	VialTemplate *template; /* what it is to become; NULL: a snapshot */
+	char *base_name;        /* the base's own */
+	char *origin_id;        /* the snapshot that its sandbox is made of; NULL: the base is files alone */
+	char *snapshot_id;      /* what it has become; NULL: not yet, or layers */
+	char *cache_key;
+	json_t *env; /* of ENV so far */
+	char *workdir;
+	VialSandbox *sandbox; /* held; NULL: none yet, or no more */
+	VialStream *stream;   /* of the step under way */
+	gboolean is_taking;   /* the layer; or the warm code runs in the sandbox */
+	gboolean is_named;    /* the template is there */
+	guint next;           /* step */
+	guint timer;          /* the whole build's */
+	guint pace;
+	gsize owed; /* printed bytes whose credit is not given back yet */
+	gint64 started_ms;
+	GError *error;         /* why it fails, while its sandbox is being deleted */
+	gboolean is_stopping;  /* cancelled or out of time: the first error that comes is this one's doing */
+	gboolean is_abandoned; /* viald stops: the next one tells of it */
+} VialBuildRun;
+
+/* The next of its steps; after the last it is kept. */
+void vial_build_run_step(VialBuildRun *run);
+/* What the steps have made becomes a layer or a snapshot; without a sandbox there is nothing to keep, and it is baked. */
+void vial_build_run_keep(VialBuildRun *run);
+void vial_build_run_bake(VialBuildRun *run);
+/* It takes its name, and is the build's: a failure to record it removes what it is made of. */
+void vial_build_run_name(VialBuildRun *run);
+/* Its sandbox is of no more use; then it ends, with run->error, or is baked. */
+void vial_build_run_leave(VialBuildRun *run);
+/* Unless it has failed already. */
+void vial_build_run_fail(VialBuildRun *run, VialErrorCode code, const char *format, ...) G_GNUC_PRINTF(3, 4);
+/* On the disk of the data directory. */
+gint64 vial_build_free_bytes(VialApp *app);

@@ -1,0 +1,195 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The steps of a build, one after the other, each a command in its sandbox. One may print as much as it likes: once the log is full its output is
+ * read no faster than PACE_BYTES in PACE_MS, so that it holds up nobody else.
+ */
+#include "service/build_run_private.h"
+#include "util/json.h"
+#include "wire/wire.h"
+
+#define PACE_MS 20
+#define PACE_BYTES (1024 * 1024)
+
+static gboolean on_pace(gpointer data)
+{
+	VialBuildRun *run = data;
+	gsize piece = MIN(run->owed, PACE_BYTES);
+
+	run->owed -= piece;
+	if (piece > 0)
+		vial_stream_consumed(run->stream, piece);
+	if (run->owed > 0)
+		return G_SOURCE_CONTINUE;
+	run->pace = 0;
+	return G_SOURCE_REMOVE;
+}
+
+static void on_data(VialStream *stream, unsigned channel, GBytes *bytes, gpointer data)
+{
+	VialBuildRun *run = data;
+	gsize size;
+	const void *printed = g_bytes_get_data(bytes, &size);
+
+	vial_build_log_output(run->build->log, channel == VIAL_WIRE_STDERR, printed, size);
+	if (!vial_build_log_is_full(run->build->log)) {
+		vial_stream_consumed(stream, size);
+		return;
+	}
+	run->owed += size;
+	if (!run->pace)
+		run->pace = g_timeout_add(PACE_MS, on_pace, run);
+}
+
+static void on_event(VialStream *stream, json_t *event, gsize size, gpointer data)
+{
+	vial_stream_consumed(stream, size);
+}
+
+static void fail_step(VialBuildRun *run, const char *how)
+{
+	VialBuild *build = run->build;
+
+	build->last_lines = vial_build_log_last(build->log);
+	vial_build_log_step(build->log, build->step, (guint)json_array_size(build->steps));
+	vial_build_run_fail(run, VIAL_ERROR_INVALID, "step %u of %u failed: %s", build->step, (guint)json_array_size(build->steps), how);
+}
+
+/* What the agent says of a command's end; it is believed as little as anything of a guest. */
+static void judge(VialBuildRun *run, json_t *result)
+{
+	const json_t *code = json_object_get(result, "exit_code"), *signal = json_object_get(result, "signal");
+	g_autofree char *how = NULL;
+
+	if (!json_is_integer(code) || json_integer_value(code) < -255 || json_integer_value(code) > 255 || (signal && !json_is_string(signal))) {
+		vial_channel_violation(vial_sandbox_channel(run->sandbox), "a command's end without an exit code");
+		return vial_build_run_fail(run, VIAL_ERROR_GATEWAY, "the sandbox of the build answered with nonsense");
+	}
+	if (json_integer_value(code) == 0 && !signal)
+		return vial_build_run_step(run);
+	run->build->exit_code = (int)json_integer_value(code) & 255;
+	if (json_is_true(json_object_get(result, "oom")))
+		how = g_strdup("it was ended because memory ran out");
+	else if (json_is_true(json_object_get(result, "zone_lost")))
+		how = g_strdup("it ended all processes of its sandbox, itself too");
+	else if (signal)
+		how = g_strdup_printf("it was ended by the signal %.16s", json_string_value(signal));
+	else
+		how = g_strdup_printf("it exited with %d", run->build->exit_code);
+	fail_step(run, how);
+}
+
+static void on_closed(VialStream *stream, json_t *result, const GError *error, gpointer data)
+{
+	VialBuildRun *run = data;
+
+	g_clear_pointer(&run->stream, vial_stream_free);
+	g_clear_handle_id(&run->pace, g_source_remove);
+	run->owed = 0;
+	if (error && vial_sandbox_channel(run->sandbox)) /* the command could not be started: no such program, no such folder */
+		return fail_step(run, error->message);
+	if (error)
+		return vial_build_run_fail(run, VIAL_ERROR_UNAVAILABLE, "the sandbox of the build ended in step %u: %s", run->build->step,
+		                           run->sandbox->reason ? run->sandbox->reason : error->message);
+	judge(run, result);
+}
+
+/* Secrets are in this environment only: not in the sandbox's, which its memory would keep, and not in anything that is written down. */
+static json_t *step_env(VialBuildRun *run, const json_t *step)
+{
+	json_t *env = json_object();
+
+	json_object_update(env, json_object_get(step, "args"));
+	json_object_update(env, run->env);
+	if (json_object_get(step, "run"))
+		json_object_update(env, run->build->secrets);
+	return env;
+}
+
+static json_t *step_argv(const json_t *step)
+{
+	json_t *command = json_object_get(step, "run");
+	const char *workdir = json_string_value(json_object_get(step, "workdir"));
+
+	if (json_is_array(command))
+		return json_incref(command);
+	if (command)
+		return json_pack("[s, s, O]", "/bin/sh", "-c", command);
+	/* Who works there is `user`. */
+	return json_pack("[s, s, s, s, s]", "/bin/sh", "-c", "[ -d \"$1\" ] || install -d -o user -g user -- \"$1\"", "sh", workdir);
+}
+
+static void execute(VialBuildRun *run, const json_t *step)
+{
+	static const VialStreamEvents events = { .data = on_data, .event = on_event, .closed = on_closed };
+	json_t *open = json_pack("{s:s, s:o, s:s, s:o}", "op", "exec", "argv", step_argv(step), "user", "root", "env", step_env(run, step));
+
+	if (run->workdir && json_object_get(step, "run"))
+		json_object_set_new(open, "cwd", json_string(run->workdir));
+	run->stream = vial_stream_open(vial_sandbox_channel(run->sandbox), open, &events, run);
+}
+
+/* What the log says of it. */
+static char *describe(const json_t *step)
+{
+	json_t *command = json_object_get(step, "run"), *env = json_object_get(step, "env");
+	GString *text = g_string_new(command ? "RUN " : env ? "ENV" : "WORKDIR ");
+	const char *name;
+	json_t *value;
+	gsize i;
+
+	if (json_is_array(command))
+		json_array_foreach (command, i, value)
+			g_string_append_printf(text, "%s%s", i ? " " : "", json_string_value(value));
+	else if (command)
+		g_string_append(text, json_string_value(command));
+	json_object_foreach (env, name, value)
+		g_string_append_printf(text, " %s=%s", name, json_string_value(value));
+	if (!command && !env)
+		g_string_append(text, json_string_value(json_object_get(step, "workdir")));
+	if (text->len > 500) {
+		g_autofree char *valid = NULL;
+
+		g_string_truncate(text, 500);
+		valid = g_utf8_make_valid(text->str, -1);
+		g_string_printf(text, "%s...", valid);
+	}
+	return g_string_free(text, FALSE);
+}
+
+/* Returns TRUE when it takes the sandbox's part, and goes on when that is done. */
+static gboolean do_step(VialBuildRun *run, const json_t *step)
+{
+	const char *workdir = json_string_value(json_object_get(step, "workdir"));
+	json_t *env = json_object_get(step, "env");
+
+	if (env)
+		json_object_update(run->env, env);
+	if (workdir) {
+		g_free(run->workdir);
+		run->workdir = g_strdup(workdir);
+	}
+	if (run->build->is_cached || env)
+		return FALSE;
+	execute(run, step);
+	return TRUE;
+}
+
+void vial_build_run_step(VialBuildRun *run)
+{
+	VialBuild *build = run->build;
+	guint total = (guint)json_array_size(build->steps);
+
+	while (run->next < total) {
+		const json_t *step = json_array_get(build->steps, run->next++);
+		g_autofree char *text = describe(step);
+
+		vial_build_log_step(build->log, run->next, total);
+		vial_build_log_event(build->log, "step %u of %u: %s%s", run->next, total, text,
+		                     build->is_cached && !json_object_get(step, "env") ? " (cached)" : "");
+		vial_build_set_phase(build, "steps", run->next);
+		if (do_step(run, step))
+			return;
+	}
+	vial_build_log_step(build->log, total, total);
+	vial_build_run_keep(run);
+}
