@@ -250,7 +250,7 @@ def in_place(n):
         size = daemon.call("GET", f"/snapshots/{to}")["size_bytes"]
     beyond = [with_it - without for with_it, without in zip(kept, plain)]
     return [ratio_row("a run with undo", kept, plain, "the same run without", UNDO_LIMIT),
-            ratio_row("what undo adds to a run", beyond, checkpoints, "bare checkpoint", 2.5),
+            ratio_row("what undo adds to a run", beyond, checkpoints, "bare checkpoint", 1.5),
             {"case": "an undo point of a sandbox in which little ran", "value": round(size / 1e6, 1), "unit": "MB", "at_most": 200},
             ratio_row("rollback and first answer", back, woken, "wake and first answer", 1.3),
             ratio_row("undo and first answer", undone, woken, "wake and first answer", 1.3),
