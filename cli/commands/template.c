@@ -31,7 +31,8 @@ static void add_row(VialTable *table, const json_t *template)
 {
 	const json_t *tags = json_object_get(template, "tags");
 	GString *joined = g_string_new(NULL);
-	gint64 size_bytes = vial_api_integer(template, "layers_bytes", -1);
+	/* What it takes of the disk beyond its image: layers, or the snapshot that it is. */
+	gint64 size_bytes = vial_api_integer(template, json_object_get(template, "snapshot_id") ? "size_bytes" : "layers_bytes", -1);
 	for (gsize i = 0; i < json_array_size(tags); i++) {
 		const char *tag = json_string_value(json_array_get(tags, i));
 		g_string_append_printf(joined, "%s%s", i ? " " : "", tag ? tag : "?");
