@@ -19,6 +19,8 @@
 #define SALT_DIGITS 32
 /* Records that wait for the database while it cannot be written; then even refusals are only logged. */
 #define MAX_BEHIND 10000
+/* How long the database may fail before code is refused. */
+#define FAILURE_GRACE_MS 5000
 /* Smaller steps are what time servers do every day. */
 #define CLOCK_BACK_MS 1000
 
@@ -365,6 +367,8 @@ void vial_audit_on_written(const VialAuditWritten *written, const GError *error,
 {
 	VialAudit *audit = data;
 
+	if (!audit->failure)
+		audit->failing_since_ms = vial_time_monotonic_ms();
 	g_clear_error(&audit->failure);
 	audit->in_database = MAX(audit->in_database, written->seq);
 	audit->signed_through = MAX(audit->signed_through, written->signed_seq);
@@ -378,9 +382,18 @@ void vial_audit_on_written(const VialAuditWritten *written, const GError *error,
 	vial_audit_settle_waiters(audit, error);
 }
 
+/*
+ * A disk that is full for a moment, because somebody tries to keep more on it than fits, stops nobody: until the writer has tried again the records
+ * are in the spool, whose room was allocated before.
+ */
+static gboolean is_patient(const VialAudit *audit)
+{
+	return vial_time_monotonic_ms() - audit->failing_since_ms < FAILURE_GRACE_MS && audit->seq - audit->in_database <= MAX_BEHIND;
+}
+
 gboolean vial_audit_check_room(VialAudit *audit, GError **error)
 {
-	if (!audit->failure)
+	if (!audit->failure || is_patient(audit))
 		return TRUE;
 	return vial_fail(error, audit->failure->code == VIAL_ERROR_NO_SPACE ? VIAL_ERROR_NO_SPACE : VIAL_ERROR_UNAVAILABLE,
 	                 "what is done cannot be recorded, so nothing more is done: %s", audit->failure->message);
@@ -466,6 +479,8 @@ static void on_synced(gint64 seq, gboolean has_failed, gpointer data)
 
 	/* Who waited for these is told that they are lost; who comes later need not wait for them. */
 	audit->synced = MAX(audit->synced, seq);
+	if (has_failed)
+		audit->failing_since_ms = 0; /* the spool itself is in doubt */
 	if (has_failed && !audit->failure) {
 		audit->failure = g_error_new_literal(VIAL_ERROR, VIAL_ERROR_UNAVAILABLE, "the disk does not take records");
 		vial_audit_writer_sign(audit->writer); /* whose next success clears it, and who has word even when there is nothing to write */

@@ -37,6 +37,7 @@ struct VialAudit {
 	GArray *segments;                  /* VialAuditSegment, oldest first; the last is the current one */
 	GHashTable *open;                  /* id -> VialAuditEntry */
 	GError *failure;                   /* why records do not get into the database */
+	gint64 failing_since_ms;           /* monotonic; 0: nothing more is to be done at all */
 	char *complaint;
 	guint checking;      /* an idle source: the look through all of it, after the start */
 	gboolean is_leaving; /* whoever looks through all of it stops */

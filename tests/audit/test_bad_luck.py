@@ -88,6 +88,26 @@ def test_on_a_full_disk_code_is_refused_with_a_sentence_and_nothing_that_was_don
     prove(client)
 
 
+def test_a_disk_that_is_full_for_a_moment_stops_nobody_and_all_of_it_is_on_record(on_small_disk):
+    """As it is while a snapshot is tried that does not fit."""
+    daemon, sandbox, leave = on_small_disk
+    client = daemon.client()
+    leave(0)
+    statuses = []
+
+    def fails():
+        statuses.append(sandbox.ask("POST", "/exec", {"cmd": "true"}).status)
+        return "vial_audit_failing 1" in client.ask("GET", "/metrics").text
+
+    wait_until(fails)
+    leave(None)
+    statuses.append(sandbox.ask("POST", "/exec", {"cmd": "true"}).status)
+    assert set(statuses) == {200}
+    wait_until(lambda: "vial_audit_failing 0" in client.ask("GET", "/metrics").text)
+    assert len(found(client, action="exec", limit=1000)) == len(statuses)
+    prove(client)
+
+
 def test_what_stops_something_is_possible_on_a_full_disk_and_on_record_afterwards(on_small_disk):
     daemon, sandbox, leave = on_small_disk
     client = daemon.client()

@@ -18,7 +18,7 @@ import pytest
 from test_states import run, value, wait_for
 from test_transitions import Asking
 from tools import command_lines, engine_processes, host_id, wait_until
-from vial import ApiError, Daemon, Sandbox
+from vial import ApiError, Daemon, Sandbox, slow
 
 HELLO_SECONDS = 30  # of viald's boot.c
 
@@ -290,6 +290,7 @@ def test_a_full_disk_fails_the_snapshot_and_nothing_else():
     small = folder / "data"
     small.mkdir()
     os.system(f"mount -t tmpfs -o size=64m tmpfs {small}")
+    daemon = None
     try:
         daemon = Daemon(folder)
         sandbox = daemon.client().create()
@@ -299,8 +300,9 @@ def test_a_full_disk_fails_the_snapshot_and_nothing_else():
         with pytest.raises(ApiError):
             sandbox.call("POST", "/hibernate")
         assert value(sandbox, "len(x)") == "80000000"
-        daemon.process.send_signal(2)
-        daemon.process.wait(30)
     finally:
+        if daemon:
+            daemon.process.send_signal(2)
+            daemon.process.wait(slow(60))
         os.system(f"umount {small}")
         shutil.rmtree(folder, ignore_errors=True)
