@@ -72,7 +72,6 @@ class Bare:
     """Made from the folder of a living sandbox, whose bundle it copies. Ends and removes what it made when it is left."""
 
     def __init__(self, daemon):
-        self.dir = tempfile.mkdtemp(prefix="vial-bare-")
         folder = os.path.dirname(glob.glob(os.path.join(daemon.data, "sandboxes", "*", "runsc.pid"))[0])
         with open(os.path.join(folder, "config.json")) as file:
             self.spec = json.load(file)
@@ -81,6 +80,7 @@ class Bare:
         self.checkpoint = os.path.join(images(daemon.template), f"baked-{daemon.template}-{daemon.call('GET', f'/templates/{daemon.template}')['hash']}")
         if not os.path.isdir(self.checkpoint):
             raise RuntimeError(f"there is no checkpoint {self.checkpoint}")
+        self.dir = tempfile.mkdtemp(prefix="vial-bare-")
         self.count = 0
         self.held = {}  # our ends of the pipes: without them the agent ends
 

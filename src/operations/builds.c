@@ -134,11 +134,11 @@ static gboolean check(const VialCaller *caller, const VialTemplateBuildRequest *
 static gboolean may_have_secrets(const VialTemplateBuildRequest *request, const VialTemplateBase *base, GError **error)
 {
 	return !base->snapshot_id || json_object_size(request->secrets) == 0 ||
-	       vial_fail(error, VIAL_ERROR_INVALID,
-	                 "field \"secrets\": \"%s\" was made out of a sandbox, and what is built on it keeps that sandbox's memory, where secrets "
-	                 "would "
-	                 "stay; build without them, or on another base",
-	                 base->template->name);
+	       vial_fail(
+		       error, VIAL_ERROR_INVALID,
+		       "field \"secrets\": \"%s\" was made out of a sandbox, and what is built on it keeps a memory, where secrets would stay; build "
+		       "without them, or on another base",
+		       base->template->name);
 }
 
 static json_t *make_source(const VialTemplateBuildRequest *request, const char *base, const Plan *plan)

@@ -67,6 +67,7 @@ static void on_snapshot(VialSnapshot *snapshot, const GError *error, gpointer da
 	run->snapshot_id = g_strdup(snapshot->id);
 	if (run->error)
 		return vial_build_run_leave(run);
+	g_clear_handle_id(&run->timer, g_source_remove); /* from here on it is not late any more */
 	vial_fault("build.snapshot");
 	/* Its sandbox stays until the template is there: after a crash in between, that is how the snapshot is known to be nobody's (builds.c). */
 	vial_build_run_name(run);
