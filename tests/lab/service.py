@@ -11,6 +11,7 @@ import signal
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -519,6 +520,63 @@ def test_a_template_with_layers_has_them_as_disks(lab, state):
     expect(sh(other, "cat link mine sub/new") == "changed\nmine\nsecond", "from a snapshot")
     expect(sh(client.create(template="two"), look) == seen, "and the template is what it was")
     daemon.stop()
+
+
+@after(test_a_sandbox_is_restored_from_the_template)
+def test_a_dockerfile_becomes_a_template_and_a_sandbox_of_it_another(lab, state):
+    sys.path.insert(0, str(viald.ROOT / "tests/templates"))
+    from builds import Builder  # pylint: disable=import-outside-toplevel
+    builder, secret, marker = Builder(state["client"]), "a-secret-of-the-build", "a-word-of-the-layer"
+    began = time.monotonic()
+    build = builder.build("lab:one", warm="warm = 6 * 7", secrets={"TOKEN": secret},
+                          dockerfile=f"ARG WORD={marker}\nENV COLOUR=green\nWORKDIR /srv/app\nRUN echo $WORD > word\nRUN echo the token is $TOKEN; echo $TOKEN > /tmp/used\n")
+    lab.figure("viald_build_s", time.monotonic() - began)
+    expect("the token is [redacted]" in builder.printed(build["build_id"]), "the log")
+    first, sandbox = made = [state["client"].create("lab:one") for _ in range(2)]
+    expect(all(one.info["boot_mode"] == "restore" and one.info["engine"] == "microvm" for one in made), [one.info for one in made])
+    lab.figure("viald_create_of_a_custom_template_s", min(one.info["boot_ms"] for one in made) / 1000)
+    first.delete()
+    expect(run(sandbox, "print(warm)") == "42", "the warm code")
+    expect(sh(sandbox, "pwd; cat word; echo $COLOUR ${TOKEN-unset}; ls -A /tmp | grep -c used || true") == f"/srv/app\n{marker}\ngreen unset\n0", "its files and environment")
+    found = subprocess.run(["grep", "-rlF", "-e", secret, "-e", marker, state["daemon"].data / "layers", state["daemon"].data / "templates"],
+                           capture_output=True, text=True, timeout=stretched(200), check=True).stdout.split()
+    expect(found and all("/layers/" in name for name in found), f"the word is in the layer, or the search proves nothing: {found}")
+    expect(subprocess.run(["grep", "-rqF", secret, state["daemon"].data], timeout=stretched(400), check=False).returncode == 1, "the secret is nowhere")
+
+    run(sandbox, "warm += 1")
+    sh(sandbox, "echo mine > mine")
+    sandbox.call("POST", "/template", {"name": "as-it-was"})
+    sandbox.delete()
+    other = state["client"].create("as-it-was")
+    expect(run(other, "print(warm)") == "43" and sh(other, "cat word mine") == f"{marker}\nmine", "memory and disk of the sandbox")
+    other.delete()
+    failed = builder.fail("lab:two", base="lab:one", steps=[{"run": "cat word"}, {"run": "echo oh no; exit 3"}])
+    expect((failed["step"], failed["exit_code"]) == (2, 3) and "oh no" in json.dumps(failed["last_lines"]), failed)
+    for name in ("as-it-was", "lab"):
+        builder.delete(name)
+    wait_for(lambda: not list((state["daemon"].data / "layers").glob("*.erofs")))
+
+
+@after(test_a_sandbox_is_restored_from_the_template)
+def test_sessions_of_an_agent_sleep_and_outlive_viald(lab, state):
+    sys.path.insert(0, str(viald.ROOT / "tests/agents"))
+    from people import Agent, named  # pylint: disable=import-outside-toplevel
+    agent = Agent(state["client"], "labourer")
+    agent.add_version(never_expire=True, env={"WHO": "labourer"}, files=[{"path": "/workspace/from", "content": "one"}])
+    with ThreadPoolExecutor(4) as pool:
+        answers = list(pool.map(lambda _: agent.exec("cat from; echo $WHO", session="a"), range(4)))
+    boxes = {answer["session"]["sandbox_id"] for answer in answers}
+    expect(len(boxes) == 1 and sum(answer["session"]["fresh"] for answer in answers) == 1, answers)
+    expect(all(answer["stdout"].split() == ["one", "labourer"] for answer in answers), answers)
+    agent.run("x = 41", session="a", language="python")
+    other = agent.run("print('x' in globals())", session="a", user="ann", language="python")
+    expect(other["stdout"] == "False\n" and other["session"]["sandbox_id"] not in boxes, other)
+    state["client"].call("POST", f"/v1/sandboxes/{boxes.pop()}/hibernate")
+    agent = named(crash(state), "labourer")
+    answer = agent.run("print(x + 1)", session="a", language="python")
+    expect(answer["stdout"] == "42\n" and not answer["session"]["fresh"], answer)
+    agent.call("DELETE", "")
+    expect(agent.ask("GET").status == 404 and not any(info.get("agent") for info in state["client"].sandboxes()), "with all its sandboxes")
 
 
 def test_the_end_leaves_nothing(lab, state):
