@@ -111,7 +111,8 @@ void vial_request_stream_abort(VialRequest *request);
 
 /* Server-sent events over the above; begin sets the headers and starts a comment heartbeat so that proxies keep it open. */
 void vial_request_sse_begin(VialRequest *request, VialDrainFunc drained, gpointer data);
-gsize vial_request_sse_send(VialRequest *request, const char *event, json_t *data); /* consumes data */
+gsize vial_request_sse_send(VialRequest *request, const char *event, json_t *data);                      /* consumes data */
+gsize vial_request_sse_send_text(VialRequest *request, const char *event, const char *text, gsize size); /* JSON on one line */
 
 /*
  * A streamed request body (VIAL_ROUTE_STREAM_BODY). `on_data` returns FALSE to say "enough for now": the bytes were taken,

@@ -25,17 +25,23 @@ void vial_request_sse_begin(VialRequest *request, VialDrainFunc drained, gpointe
 		request->stream.heartbeat_id = g_timeout_add_seconds(VIAL_HTTP_SSE_HEARTBEAT_SECONDS, send_heartbeat, request);
 }
 
-gsize vial_request_sse_send(VialRequest *request, const char *event, json_t *data)
+gsize vial_request_sse_send_text(VialRequest *request, const char *event, const char *text, gsize size)
 {
-	g_autofree char *text = vial_json_dump(data);
-	GString *message = g_string_sized_new(strlen(text) + strlen(event) + 32);
+	GString *message = g_string_sized_new(size + strlen(event) + 32);
 
-	json_decref(data);
 	/* JSON text has no line ends, so one data line is enough. */
 	g_string_append(message, "event: ");
 	g_string_append(message, event);
 	g_string_append(message, "\ndata: ");
-	g_string_append(message, text);
+	g_string_append_len(message, text, (gssize)size);
 	g_string_append(message, "\n\n");
 	return vial_request_stream_write(request, g_string_free_to_bytes(message));
+}
+
+gsize vial_request_sse_send(VialRequest *request, const char *event, json_t *data)
+{
+	g_autofree char *text = vial_json_dump(data);
+
+	json_decref(data);
+	return vial_request_sse_send_text(request, event, text, strlen(text));
 }

@@ -9,6 +9,7 @@
 #include "operations/limits.h"
 #include "operations/steps.h"
 #include "operations/validate.h"
+#include "service/build_secrets.h"
 #include "service/capacity.h"
 #include "service/layer.h"
 #include "service/quota.h"
@@ -114,6 +115,8 @@ static gboolean check_secrets(json_t *secrets, GError **error)
 			                 "field \"secrets.%s\" has fewer than %d characters, and could not be kept out of the log: what is that "
 			                 "short is no secret",
 			                 name, VIAL_BUILD_SECRET_MIN_BYTES);
+	if (vial_build_secrets_count(secrets) > VIAL_BUILD_SECRET_LINES_MAX)
+		return vial_fail(error, VIAL_ERROR_INVALID, "field \"secrets\" has more than %d lines in all", VIAL_BUILD_SECRET_LINES_MAX);
 	return TRUE;
 }
 

@@ -15,15 +15,22 @@
 #define DEFAULT_PATH "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 #define MAX_HEREDOCS 8
 #define MAX_VALUE_BYTES (32 * 1024)
+/* Of all values that ENVs and ARGs set, with their names: $NAME makes much out of little. ARGs are kept with every RUN, so they may be less. */
+#define MAX_VALUES_BYTES (256 * 1024)
+#define MAX_ARGS_BYTES (32 * 1024)
+/* ${A:-${B:-...}}: each level looks for its end in what the one around it has. */
+#define MAX_BRACES 16
 
 typedef struct {
-	const char *at; /* the next line */
-	guint line;     /* its number */
-	guint began;    /* the first line of the instruction */
-	json_t *given;  /* args */
-	json_t *used;   /* names of args that an ARG has asked for */
-	json_t *args;   /* ARGs in force */
-	json_t *env;    /* of the base and of ENV so far */
+	const char *at;           /* the next line */
+	guint line;               /* its number */
+	guint began;              /* the first line of the instruction */
+	json_t *given;            /* args */
+	json_t *used;             /* names of args that an ARG has asked for */
+	json_t *args;             /* ARGs in force */
+	gboolean args_are_shared; /* with a step, which keeps them as they are */
+	gsize args_bytes, values_bytes;
+	json_t *env; /* of the base and of ENV so far */
 	char *workdir;
 	json_t *steps;
 } Reader;
@@ -136,16 +143,18 @@ static gsize name_length(const char *text)
 	return length;
 }
 
-static gboolean expand(const Reader *reader, const char *text, gsize size, GString *out, GError **error);
+static gboolean expand(const Reader *reader, const char *text, gsize size, guint depth, GString *out, GError **error);
 
 /* ${NAME}, ${NAME:-otherwise}, ${NAME:+instead}: *at is behind the brace, and then behind the other. */
-static gboolean expand_braces(const Reader *reader, const char **at, const char *end, GString *out, GError **error)
+static gboolean expand_braces(const Reader *reader, const char **at, const char *end, guint depth_before, GString *out, GError **error)
 {
 	const char *close = *at;
 	g_autofree char *name = g_strndup(*at, name_length(*at));
 	const char *value, *rest = *at + strlen(name);
 	int depth = 1;
 
+	if (depth_before == MAX_BRACES)
+		return complain(reader, error, "\"${\" within \"${\": at most %d levels", MAX_BRACES);
 	for (; close < end; close++) {
 		depth += *close == '{' ? 1 : *close == '}' ? -1 : 0;
 		if (depth == 0)
@@ -167,11 +176,11 @@ static gboolean expand_braces(const Reader *reader, const char **at, const char 
 	}
 	if (rest[1] == '+' && (!value || !*value))
 		return TRUE;
-	return expand(reader, rest + 2, (gsize)(close - rest - 2), out, error);
+	return expand(reader, rest + 2, (gsize)(close - rest - 2), depth_before + 1, out, error);
 }
 
 /* Variables only; quotes have been dealt with. */
-static gboolean expand(const Reader *reader, const char *text, gsize size, GString *out, GError **error)
+static gboolean expand(const Reader *reader, const char *text, gsize size, guint depth, GString *out, GError **error)
 {
 	const char *at = text, *end = text + size;
 
@@ -183,7 +192,7 @@ static gboolean expand(const Reader *reader, const char *text, gsize size, GStri
 			at += 2;
 		} else if (*at == '$' && at + 1 < end && at[1] == '{') {
 			at += 2;
-			if (!expand_braces(reader, &at, end, out, error))
+			if (!expand_braces(reader, &at, end, depth, out, error))
 				return FALSE;
 		} else if (*at == '$' && at + 1 < end && (length = name_length(at + 1)) > 0) {
 			g_autofree char *name = g_strndup(at + 1, length);
@@ -226,7 +235,7 @@ static gboolean read_word(const Reader *reader, const char **at, GString *out, G
 			}
 			if (!*end)
 				return complain(reader, error, "a quote \" is not closed");
-			if (!expand(reader, inner->str, inner->len, out, error))
+			if (!expand(reader, inner->str, inner->len, 0, out, error))
 				return FALSE;
 			c = end + 1;
 		} else {
@@ -244,7 +253,7 @@ static gboolean read_word(const Reader *reader, const char **at, GString *out, G
 					break;
 				g_string_append_c(inner, *c);
 			}
-			if (!expand(reader, inner->str, inner->len, out, error))
+			if (!expand(reader, inner->str, inner->len, 0, out, error))
 				return FALSE;
 		}
 	}
@@ -274,6 +283,13 @@ static gboolean add_step(Reader *reader, const char *kind, json_t *value, GError
 	return TRUE;
 }
 
+static gboolean count_value(Reader *reader, const char *name, const char *value, GError **error)
+{
+	reader->values_bytes += strlen(name) + strlen(value);
+	return reader->values_bytes <= MAX_VALUES_BYTES ||
+	       complain(reader, error, "the values of all ENVs and ARGs together are longer than %d bytes", MAX_VALUES_BYTES);
+}
+
 static gboolean read_env(Reader *reader, const char *text, GError **error)
 {
 	g_autoptr(json_t) pairs = json_object();
@@ -285,7 +301,7 @@ static gboolean read_env(Reader *reader, const char *text, GError **error)
 		g_autoptr(GString) value = g_string_new(NULL);
 
 		text = skip_blanks(text + length);
-		if (!expand(reader, text, strlen(text), value, error))
+		if (!expand(reader, text, strlen(text), 0, value, error) || !count_value(reader, name, value->str, error))
 			return FALSE;
 		json_object_set_new(pairs, name, json_string(value->str));
 		at = "";
@@ -299,7 +315,7 @@ static gboolean read_env(Reader *reader, const char *text, GError **error)
 			return complain(reader, error, "ENV must be followed by NAME=value, or by NAME and a value");
 		name = g_strndup(at, length);
 		at += length + 1;
-		if (!read_word(reader, &at, value, error))
+		if (!read_word(reader, &at, value, error) || !count_value(reader, name, value->str, error))
 			return FALSE;
 		json_object_set_new(pairs, name, json_string(value->str));
 		at = skip_blanks(at);
@@ -308,6 +324,26 @@ static gboolean read_env(Reader *reader, const char *text, GError **error)
 		return complain(reader, error, "ENV must be followed by NAME=value");
 	json_object_update(reader->env, pairs);
 	return add_step(reader, "env", g_steal_pointer(&pairs), error);
+}
+
+static gboolean set_arg(Reader *reader, const char *name, const char *value, GError **error)
+{
+	const char *before = json_string_value(json_object_get(reader->args, name));
+
+	if (!count_value(reader, name, value, error))
+		return FALSE;
+	reader->args_bytes += strlen(value) + (before ? 0 : strlen(name)) - (before ? strlen(before) : 0);
+	if (reader->args_bytes > MAX_ARGS_BYTES)
+		return complain(reader, error, "the ARGs together are longer than %d bytes", MAX_ARGS_BYTES);
+	if (reader->args_are_shared) {
+		json_t *copy = json_copy(reader->args);
+
+		json_decref(reader->args);
+		reader->args = copy;
+		reader->args_are_shared = FALSE;
+	}
+	json_object_set_new(reader->args, name, json_string(value));
+	return TRUE;
 }
 
 static gboolean read_arg(Reader *reader, const char *text, GError **error)
@@ -330,8 +366,8 @@ static gboolean read_arg(Reader *reader, const char *text, GError **error)
 		}
 		if (given)
 			json_object_set_new(reader->used, name, json_true());
-		if (has_value)
-			json_object_set_new(reader->args, name, json_string(given ? given : value->str));
+		if (has_value && !set_arg(reader, name, given ? given : value->str, error))
+			return FALSE;
 		text = skip_blanks(text);
 	}
 	return TRUE;
@@ -455,8 +491,10 @@ static gboolean read_run(Reader *reader, const char *text, GError **error)
 	command = json_is_array(words) ? json_incref(words) : json_string(script ? script : all->str);
 	if (!add_step(reader, "run", command, error))
 		return FALSE;
-	if (json_object_size(reader->args) > 0)
-		json_object_set_new(json_array_get(reader->steps, json_array_size(reader->steps) - 1), "args", json_deep_copy(reader->args));
+	if (json_object_size(reader->args) > 0) {
+		json_object_set(json_array_get(reader->steps, json_array_size(reader->steps) - 1), "args", reader->args);
+		reader->args_are_shared = TRUE;
+	}
 	return TRUE;
 }
 

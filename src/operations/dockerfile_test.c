@@ -133,7 +133,32 @@ static void test_limits(void)
 	for (int i = 0; i <= VIAL_STEPS_MAX; i++)
 		g_string_append(many, "RUN a\n");
 	refuse(many->str, "at most 128 steps");
+	g_string_assign(many, "ENV A ");
+	for (int i = 0; i < 17; i++)
+		g_string_append(many, "${B:-");
+	for (int i = 0; i < 17; i++)
+		g_string_append_c(many, '}');
+	refuse(many->str, "at most 16 levels");
 	refuse(long_text, "too long");
+}
+
+/* A little text makes a lot of values, and every RUN keeps the ARGs in force. */
+static void test_what_is_made_of_variables_is_bounded(void)
+{
+	g_autofree char *value = g_strnfill(30000, 'a');
+	g_autoptr(GString) args = g_string_new(NULL), env = g_string_new(NULL);
+	g_autoptr(json_t) steps = NULL;
+
+	g_string_append_printf(args, "ARG A=%s\nRUN a\nARG B=b\nRUN b\nARG B=c C=c\n", value);
+	steps = must_parse(args->str, NULL, NULL);
+	g_assert_cmpuint(json_object_size(json_object_get(json_array_get(steps, 0), "args")), ==, 1);
+	g_assert_cmpstr(json_string_value(json_object_get(json_object_get(json_array_get(steps, 1), "args"), "B")), ==, "b");
+	g_string_append(args, "ARG D=$A\n");
+	refuse(args->str, "line 6: the ARGs together");
+	g_string_append_printf(env, "ENV A=%s\nENV", value);
+	for (int i = 0; i < 10; i++)
+		g_string_append_printf(env, " B%d=$A", i);
+	refuse(env->str, "line 2: the values of all ENVs and ARGs");
 }
 
 int main(int argc, char **argv)
@@ -147,5 +172,6 @@ int main(int argc, char **argv)
 	g_test_add_func("/dockerfile/args", test_args);
 	g_test_add_func("/dockerfile/refusals", test_refusals);
 	g_test_add_func("/dockerfile/limits", test_limits);
+	g_test_add_func("/dockerfile/what is made of variables is bounded", test_what_is_made_of_variables_is_bounded);
 	return g_test_run();
 }

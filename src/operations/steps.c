@@ -83,8 +83,10 @@ static gboolean check_names(json_t *env, GError **error)
 
 static gboolean check_step(const json_t *step, GError **error)
 {
-	json_t *command = json_object_get(step, "run"), *env = json_object_get(step, "env");
+	json_t *command = json_object_get(step, "run"), *env = json_object_get(step, "env"), *args = json_object_get(step, "args");
 
+	if (args && !check_names(args, error))
+		return FALSE;
 	if (json_is_array(command))
 		return vial_check_argv(command, error);
 	if (command)

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "service/build_secrets.h"
 #include "util/error.h"
 #include "util/fd.h"
 #include "util/json.h"
@@ -13,7 +14,6 @@
 #include "util/time.h"
 #include "util/utf8.h"
 
-#define REDACTED "[redacted]"
 /* Of what a step printed last, as it came. */
 #define TAIL_BYTES (16 * 1024)
 /* Sentences of our own are written also when the log is full, but not without end. */
@@ -32,32 +32,52 @@ struct VialBuildLog {
 	guint64 events_bytes; /* of our own */
 	gboolean is_full, is_closed, has_failed;
 	guint step, total;
-	GPtrArray *secrets; /* char *: what must not be in it */
-	gsize longest;      /* of them */
-	GString *partial[2];
+	VialBuildSecrets *secrets;
+	GString *partial[2]; /* what has no line end yet, of stdout and stderr */
+	gsize covered[2];    /* so much of its beginning is of a secret that was told as [redacted] */
 	VialUtf8 utf8[2];
 	GByteArray *tail;
 	GPtrArray *followers; /* Follower */
 };
 
+/* Where the last line ends that a viald wrote to its end: one that was killed may have left half of one. */
+static off_t end_of_lines(int fd)
+{
+	off_t end = lseek(fd, 0, SEEK_END);
+	char bytes[4096];
+
+	while (end > 0) {
+		off_t begin = MAX(end - (off_t)sizeof bytes, 0);
+		ssize_t got = pread(fd, bytes, (size_t)(end - begin), begin);
+		const char *newline = got > 0 ? memrchr(bytes, '\n', (size_t)got) : NULL;
+
+		if (got != end - begin)
+			return -1;
+		if (newline)
+			return begin + (newline + 1 - bytes);
+		end = begin;
+	}
+	return end;
+}
+
 VialBuildLog *vial_build_log_open(const char *path, GError **error)
 {
-	int fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600);
+	int fd = open(path, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600);
+	off_t size = fd >= 0 ? end_of_lines(fd) : -1;
 	VialBuildLog *log;
-	off_t size;
 
-	if (fd < 0) {
+	if (size < 0 || ftruncate(fd, size) != 0) {
 		vial_fail(error, errno == ENOSPC ? VIAL_ERROR_NO_SPACE : VIAL_ERROR_INTERNAL, "the log of the build cannot be made: %s",
 		          g_strerror(errno));
+		vial_fd_clear(&fd);
 		return NULL;
 	}
-	size = lseek(fd, 0, SEEK_END);
 	log = g_new0(VialBuildLog, 1);
 	log->refs = 1;
 	log->fd = fd;
 	log->path = g_strdup(path);
-	log->size_bytes = size > 0 ? (guint64)size : 0;
-	log->secrets = g_ptr_array_new_with_free_func(g_free);
+	log->size_bytes = (guint64)size;
+	log->secrets = vial_build_secrets_new();
 	log->partial[0] = g_string_new(NULL);
 	log->partial[1] = g_string_new(NULL);
 	log->tail = g_byte_array_new();
@@ -71,21 +91,12 @@ VialBuildLog *vial_build_log_ref(VialBuildLog *log)
 	return log;
 }
 
-static void forget_secrets(VialBuildLog *log)
-{
-	for (guint i = 0; i < log->secrets->len; i++)
-		explicit_bzero(log->secrets->pdata[i], strlen(log->secrets->pdata[i]));
-	g_ptr_array_set_size(log->secrets, 0);
-	log->longest = 0;
-}
-
 void vial_build_log_unref(VialBuildLog *log)
 {
 	if (!log || --log->refs > 0)
 		return;
-	forget_secrets(log);
 	vial_fd_clear(&log->fd);
-	g_ptr_array_unref(log->secrets);
+	vial_build_secrets_free(log->secrets);
 	g_string_free(log->partial[0], TRUE);
 	g_string_free(log->partial[1], TRUE);
 	g_byte_array_unref(log->tail);
@@ -94,42 +105,14 @@ void vial_build_log_unref(VialBuildLog *log)
 	g_free(log);
 }
 
-/* Secrets */
-
-static void hide_text(VialBuildLog *log, const char *text)
-{
-	if (strlen(text) < VIAL_BUILD_SECRET_MIN_BYTES)
-		return;
-	g_ptr_array_add(log->secrets, g_strdup(text));
-	log->longest = MAX(log->longest, strlen(text));
-}
-
-/* A key file is printed line by line, and each of them is a secret. */
 void vial_build_log_hide(VialBuildLog *log, json_t *secrets)
 {
-	const char *name;
-	json_t *value;
-
-	json_object_foreach (secrets, name, value) {
-		g_auto(GStrv) lines = g_strsplit_set(json_string_value(value), "\r\n", -1);
-
-		for (guint i = 0; lines[i]; i++)
-			hide_text(log, lines[i]);
-	}
-}
-
-static void clean(const VialBuildLog *log, GString *text)
-{
-	for (guint i = 0; i < log->secrets->len; i++)
-		g_string_replace(text, log->secrets->pdata[i], REDACTED, 0);
+	vial_build_secrets_add(log->secrets, secrets);
 }
 
 char *vial_build_log_clean(const VialBuildLog *log, const char *text)
 {
-	GString *copy = g_string_new(text);
-
-	clean(log, copy);
-	return g_string_free(copy, FALSE);
+	return vial_build_secrets_clean(log->secrets, text);
 }
 
 /* Writing */
@@ -209,31 +192,47 @@ static gsize boundary(const char *text, gsize at)
 	return at;
 }
 
-/* Whole lines; of what has no end yet only so much that a secret which is not whole yet stays. */
+/* A line, or a piece of one that is too long, in lines that are not. */
+static void write_cleaned(VialBuildLog *log, int which, const char *text, gsize size, const guint8 *marks, gboolean goes_on)
+{
+	g_autoptr(GString) line = vial_build_secrets_hide(text, size, marks, goes_on);
+
+	for (gsize at = 0; at == 0 || at < line->len;) {
+		gsize next = line->len - at > VIAL_BUILD_LOG_LINE_BYTES ? boundary(line->str, at + VIAL_BUILD_LOG_LINE_BYTES) : line->len;
+
+		write_printed(log, which, line->str + at, next - at);
+		at = MAX(next, at + 1);
+	}
+}
+
+/*
+ * Whole lines. Of what has no end yet only so much that every secret which begins in it is there whole, and what of one reaches beyond the cut is
+ * remembered as covered.
+ */
 static void write_whole(VialBuildLog *log, int which)
 {
 	GString *partial = log->partial[which];
-	char *end;
+	gsize longest = vial_build_secrets_longest(log->secrets), at = 0;
+	g_autofree guint8 *marks = vial_build_secrets_mark(log->secrets, partial->str, partial->len, log->covered[which]);
+	const char *end;
 
-	if (log->secrets->len > 0)
-		clean(log, partial);
-	while ((end = memchr(partial->str, '\n', partial->len))) {
-		gsize size = (gsize)(end - partial->str), shown = size > 0 && partial->str[size - 1] == '\r' ? size - 1 : size;
+	while ((end = memchr(partial->str + at, '\n', partial->len - at))) {
+		gsize size = (gsize)(end - partial->str) - at, shown = size > 0 && end[-1] == '\r' ? size - 1 : size;
 
-		for (gsize at = 0; at == 0 || at < shown;) {
-			gsize next = shown - at > VIAL_BUILD_LOG_LINE_BYTES ? boundary(partial->str, at + VIAL_BUILD_LOG_LINE_BYTES) : shown;
-
-			write_printed(log, which, partial->str + at, next - at);
-			at = MAX(next, at + 1);
-		}
-		g_string_erase(partial, 0, (gssize)size + 1);
+		write_cleaned(log, which, partial->str + at, shown, marks ? marks + at : NULL, log->covered[which] > 0);
+		log->covered[which] = 0;
+		at += size + 1;
 	}
-	while (partial->len > VIAL_BUILD_LOG_LINE_BYTES + log->longest) {
-		gsize size = boundary(partial->str, VIAL_BUILD_LOG_LINE_BYTES);
+	while (partial->len - at > VIAL_BUILD_LOG_LINE_BYTES + longest) {
+		gsize size = boundary(partial->str + at, VIAL_BUILD_LOG_LINE_BYTES);
 
-		write_printed(log, which, partial->str, size);
-		g_string_erase(partial, 0, (gssize)size);
+		write_cleaned(log, which, partial->str + at, size, marks ? marks + at : NULL, log->covered[which] > 0);
+		at += size;
+		log->covered[which] = 0;
+		while (marks && at + log->covered[which] < partial->len && marks[at - 1] && marks[at + log->covered[which]])
+			log->covered[which]++;
 	}
+	g_string_erase(partial, 0, (gssize)at);
 }
 
 static void keep_tail(VialBuildLog *log, const guint8 *bytes, gsize size)
@@ -262,10 +261,9 @@ static void flush(VialBuildLog *log)
 {
 	for (int which = 0; which < 2; which++) {
 		vial_utf8_finish(&log->utf8[which], log->partial[which]);
-		write_whole(log, which);
 		if (log->partial[which]->len > 0)
-			write_printed(log, which, log->partial[which]->str, log->partial[which]->len);
-		g_string_set_size(log->partial[which], 0);
+			g_string_append_c(log->partial[which], '\n');
+		write_whole(log, which);
 	}
 }
 
@@ -286,6 +284,7 @@ json_t *vial_build_log_last(VialBuildLog *log)
 {
 	g_autofree char *valid = g_utf8_make_valid((const char *)log->tail->data, (gssize)log->tail->len);
 	g_autoptr(GString) text = g_string_new(log->tail->len > 0 ? valid : "");
+	g_autofree char *cleaned = NULL;
 	g_auto(GStrv) lines = NULL;
 	json_t *list = json_array();
 	guint count, first;
@@ -293,14 +292,14 @@ json_t *vial_build_log_last(VialBuildLog *log)
 	/* What was cut in front may have been half a secret. */
 	if (log->tail->len == TAIL_BYTES) {
 		const char *newline = strchr(text->str, '\n');
-		gsize skipped = newline ? (gsize)(newline + 1 - text->str) : MIN(log->longest, text->len);
+		gsize skipped = newline ? (gsize)(newline + 1 - text->str) : MIN(vial_build_secrets_longest(log->secrets), text->len);
 
 		while (skipped < text->len && ((guchar)text->str[skipped] & 0xc0) == 0x80)
 			skipped++;
 		g_string_erase(text, 0, (gssize)skipped);
 	}
-	clean(log, text);
-	lines = g_strsplit(g_strchomp(text->str), "\n", -1);
+	cleaned = vial_build_log_clean(log, text->str);
+	lines = g_strsplit(g_strchomp(cleaned), "\n", -1);
 	count = g_strv_length(lines);
 	first = count > VIAL_BUILD_LAST_LINES ? count - VIAL_BUILD_LAST_LINES : 0;
 	for (guint i = first; i < count; i++) {
@@ -314,7 +313,7 @@ void vial_build_log_close(VialBuildLog *log)
 {
 	flush(log);
 	log->is_closed = TRUE;
-	forget_secrets(log);
+	vial_build_secrets_forget(log->secrets);
 	g_byte_array_set_size(log->tail, 0);
 	tell(log);
 }

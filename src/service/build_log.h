@@ -14,8 +14,6 @@
 /* A longer line is cut into several. */
 #define VIAL_BUILD_LOG_LINE_BYTES 4096
 #define VIAL_BUILD_LAST_LINES 20
-/* A shorter secret would blot out half of every line; it is refused. */
-#define VIAL_BUILD_SECRET_MIN_BYTES 6
 
 typedef struct VialBuildLog VialBuildLog;
 

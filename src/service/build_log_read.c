@@ -152,7 +152,7 @@ guint vial_build_log_last_step(const char *path)
 	const char *end = got > 0 ? memrchr(piece, '\n', (gsize)got) : NULL;
 	const char *before = end ? memrchr(piece, '\n', (gsize)(end - piece)) : NULL;
 	const char *line = before ? before + 1 : piece;
-	g_autoptr(json_t) document = end ? json_loadb(line, (gsize)(end - line), 0, NULL) : NULL;
+	g_autoptr(json_t) document = end ? json_loadb(line, (gsize)(end - line), JSON_ALLOW_NUL, NULL) : NULL;
 	json_int_t step = json_integer_value(json_object_get(document, "step"));
 
 	return step > 0 && step <= G_MAXINT ? (guint)step : 0;

@@ -3,6 +3,7 @@
  * The steps of a build, one after the other, each a command in its sandbox. One may print as much as it likes: once the log is full its output is
  * read no faster than PACE_BYTES in PACE_MS, so that it holds up nobody else.
  */
+#include "engine/message.h"
 #include "service/build_run_private.h"
 #include "util/json.h"
 #include "wire/wire.h"
@@ -58,7 +59,7 @@ static void fail_step(VialBuildRun *run, const char *how)
 static void judge(VialBuildRun *run, json_t *result)
 {
 	const json_t *code = json_object_get(result, "exit_code"), *signal = json_object_get(result, "signal");
-	g_autofree char *how = NULL;
+	g_autofree char *how = NULL, *name = vial_message_text(signal, "?");
 
 	if (!json_is_integer(code) || json_integer_value(code) < -255 || json_integer_value(code) > 255 || (signal && !json_is_string(signal))) {
 		vial_channel_violation(vial_sandbox_channel(run->sandbox), "a command's end without an exit code");
@@ -72,7 +73,7 @@ static void judge(VialBuildRun *run, json_t *result)
 	else if (json_is_true(json_object_get(result, "zone_lost")))
 		how = g_strdup("it ended all processes of its sandbox, itself too");
 	else if (signal)
-		how = g_strdup_printf("it was ended by the signal %.16s", json_string_value(signal));
+		how = g_strdup_printf("it was ended by the signal %s", name);
 	else
 		how = g_strdup_printf("it exited with %d", run->build->exit_code);
 	fail_step(run, how);

@@ -83,6 +83,7 @@ CLOSES = {
     "deep_31": lambda s: frame(CLOSE, nested(31), s),
     "deep_32": lambda s: frame(CLOSE, nested(32), s),
     "deep_33": lambda s: frame(CLOSE, nested(33), s),
+    "cut_signal": lambda s: frame(CLOSE, {"ok": True, "exit_code": 1, "signal": "a" * 15 + "\u00e9" * 2000}, s),
     "no_ok": lambda s: frame(CLOSE, {}, s),
     "ok_is_a_number": lambda s: frame(CLOSE, {"ok": 1}, s),
     "not_json": lambda s: frame(CLOSE, b"{]", s),

@@ -170,6 +170,20 @@ def test_results_without_end_are_cut(gvisor, route):
     sandbox.delete()
 
 
+@pytest.mark.parametrize("what", [*CONTENT, *RUDE, *VIOLATIONS, *DEATHS, "cut_signal"])
+def test_a_build_in_a_sandbox_that_lies_fails_with_a_sentence(gvisor, what):
+    gvisor.tell("boot", what)
+    build = gvisor.client.call("POST", "/v1/templates", {"name": "lied", "base": "minimal", "steps": [{"run": "x"}]})
+    deadline = time.monotonic() + vial.slow(20)
+    while build["status"] in ("pending", "building"):
+        assert time.monotonic() < deadline, build
+        time.sleep(0.05)
+        build = gvisor.client.call("GET", f"/v1/templates/builds/{build['build_id']}")
+    gvisor.tell("", None)
+    assert build["status"] == "failed" and 0 < len(build["error"]) < 4096 and build["error"].isprintable(), build
+    gvisor.check()
+
+
 def test_silence_is_not_for_ever(gvisor):
     sandbox = lie(gvisor, "silent")
     began = time.monotonic()

@@ -152,6 +152,16 @@ def test_the_log_can_be_followed_until_the_build_ends_and_a_slow_reader_holds_up
     builder.delete("followed")
 
 
+def test_a_nul_that_a_step_prints_hides_no_secret_and_stops_no_reader(builder, daemon):
+    build = builder.build("null", secrets={"TOKEN": SECRET}, steps=[{"run": "printf 'a\\0b\\n'; cat /proc/self/environ; echo"}])
+    path = f"/v1/templates/builds/{build['build_id']}/logs"
+    assert [data for name, data in read_events_of(builder, path)] == builder.log(build["build_id"])
+    printed = builder.printed(build["build_id"])
+    assert "a\0b" in printed and "\0TOKEN=[redacted]" in "\0" + printed.replace("\n", "\0"), printed
+    assert SECRET.encode() not in (daemon.data / "builds" / f"{build['build_id']}.log").read_bytes()
+    builder.delete("null")
+
+
 def read_events_of(builder, path):
     response = builder.client.open("GET", path, headers={"Accept": "text/event-stream"})
     assert response.headers["Content-Type"].startswith("text/event-stream")

@@ -131,7 +131,7 @@ static gboolean on_line(const char *text, gsize size, gpointer data)
 
 	log->was_silent = FALSE;
 	if (log->is_events)
-		return vial_request_sse_send(log->request, "log", json_loadb(text, size, 0, NULL)) > VIAL_BODY_HIGH_BYTES;
+		return vial_request_sse_send_text(log->request, "log", text, size) > VIAL_BODY_HIGH_BYTES;
 	line = g_malloc(size + 1);
 	memcpy(line, text, size);
 	line[size] = '\n';
