@@ -8,6 +8,9 @@
 /* How far back, in events and in time, a repetition is looked for. */
 #define MERGE_EVENTS 32
 #define MERGE_MS 60000
+/* Ends whose beginnings are not known yet: so many, and for so long. */
+#define EARLY_ENDS 32
+#define EARLY_MS 2000
 
 typedef struct {
 	VialEventFacts facts;
@@ -18,8 +21,16 @@ typedef struct {
 	guint count;
 } Event;
 
+typedef struct {
+	VialEventFacts facts; /* protocol, address and ports */
+	guint64 bytes_in, bytes_out;
+	gint64 time_ms; /* 0: none */
+} EarlyEnd;
+
 struct VialEvents {
 	GQueue ring; /* Event, oldest first */
+	EarlyEnd early[EARLY_ENDS];
+	guint next_early;
 	guint64 next;
 	guint64 lost;
 };
@@ -69,6 +80,27 @@ static Event *find_repeated(VialEvents *events, const VialEventFacts *facts, gin
 	return NULL;
 }
 
+static gboolean is_same_connection(const VialEventFacts *one, const VialEventFacts *other)
+{
+	return one->port == other->port && one->guest_port == other->guest_port && strcmp(one->protocol, other->protocol) == 0 &&
+	       vial_address_equal(&one->address, &other->address);
+}
+
+static void take_early_end(VialEvents *events, Event *event)
+{
+	for (guint i = 0; i < EARLY_ENDS; i++) {
+		EarlyEnd *end = &events->early[i];
+
+		if (!end->time_ms || event->time_ms - end->time_ms > EARLY_MS || !is_same_connection(&end->facts, &event->facts))
+			continue;
+		event->bytes_in = end->bytes_in;
+		event->bytes_out = end->bytes_out;
+		event->closed_ms = event->time_ms;
+		end->time_ms = 0;
+		return;
+	}
+}
+
 guint64 vial_events_add(VialEvents *events, const VialEventFacts *facts)
 {
 	gint64 now_ms = vial_time_now_ms();
@@ -89,6 +121,8 @@ guint64 vial_events_add(VialEvents *events, const VialEventFacts *facts)
 	event->seq = events->next++;
 	event->time_ms = now_ms;
 	event->count = 1;
+	if (facts->kind == VIAL_EVENT_CONNECTION && facts->guest_port)
+		take_early_end(events, event);
 	g_queue_push_tail(&events->ring, event);
 	return event->seq;
 }
@@ -127,17 +161,20 @@ void vial_events_close(VialEvents *events, guint64 seq, guint64 bytes_in, guint6
 	event->closed_ms = vial_time_now_ms();
 }
 
-guint64 vial_events_find_open(VialEvents *events, const char *protocol, const VialAddress *address, guint16 port, guint16 guest_port)
+void vial_events_end(VialEvents *events, const VialEventFacts *facts, guint64 bytes_in, guint64 bytes_out)
 {
 	for (GList *at = events->ring.tail; at; at = at->prev) {
 		const Event *event = at->data;
 
-		if (event->facts.kind == VIAL_EVENT_CONNECTION && !event->closed_ms && event->facts.port == port &&
-		    event->facts.guest_port == guest_port && strcmp(event->facts.protocol, protocol) == 0 &&
-		    vial_address_equal(&event->facts.address, address))
-			return event->seq;
+		if (event->facts.kind == VIAL_EVENT_CONNECTION && !event->closed_ms && is_same_connection(&event->facts, facts))
+			return vial_events_close(events, event->seq, bytes_in, bytes_out);
 	}
-	return 0;
+	events->early[events->next_early++ % EARLY_ENDS] = (EarlyEnd){
+		.facts = { .protocol = facts->protocol, .address = facts->address, .port = facts->port, .guest_port = facts->guest_port },
+		.bytes_in = bytes_in,
+		.bytes_out = bytes_out,
+		.time_ms = vial_time_now_ms(),
+	};
 }
 
 guint64 vial_events_last(const VialEvents *events)

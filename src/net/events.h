@@ -41,8 +41,11 @@ guint64 vial_events_add(VialEvents *events, const VialEventFacts *facts);
 void vial_events_close(VialEvents *events, guint64 seq, guint64 bytes_in, guint64 bytes_out);
 /* Progress of one that is open. */
 void vial_events_update(VialEvents *events, guint64 seq, guint64 bytes_in, guint64 bytes_out);
-/* The newest open connection with these coordinates; 0 when there is none. */
-guint64 vial_events_find_open(VialEvents *events, const char *protocol, const VialAddress *address, guint16 port, guint16 guest_port);
+/*
+ * The same of the newest open connection with the protocol, address and ports of `facts`. The kernel tells of beginnings in batches, so the end of a
+ * short one may be told first: it is kept until the beginning comes.
+ */
+void vial_events_end(VialEvents *events, const VialEventFacts *facts, guint64 bytes_in, guint64 bytes_out);
 
 guint64 vial_events_last(const VialEvents *events); /* 0: none yet */
 /* {"events":[…],"next":seq,"lost":N}; a new reference. */

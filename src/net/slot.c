@@ -192,6 +192,8 @@ static void on_logged(const VialLogPacket *packet, gpointer data)
 	if (strcmp(packet->prefix, "limit") == 0) {
 		facts.rule = "limit:connections";
 		facts.reason = "too many connections";
+	} else if (is_allowed && !verdict.allowed) {
+		facts.rule = "replaced"; /* told late: the policy that let it out is gone */
 	} else if (!is_allowed && verdict.allowed) {
 		facts.rule = "unverifiable";
 		facts.reason = packet->protocol == IPPROTO_UDP ? "QUIC hides the name that the rules go by"
@@ -207,14 +209,15 @@ static void on_logged(const VialLogPacket *packet, gpointer data)
 static void on_ended(const VialConnection *connection, gpointer data)
 {
 	VialNetSlot *slot = data;
-	guint64 event;
+	VialEventFacts facts = {
+		.protocol = protocol_name(connection->protocol),
+		.address = connection->address,
+		.port = connection->port,
+		.guest_port = connection->guest_port,
+	};
 
-	if (connection->mark != VIAL_MARK_DIRECT)
-		return;
-	event = vial_events_find_open(slot->events, protocol_name(connection->protocol), &connection->address, connection->port,
-	                              connection->guest_port);
-	if (event)
-		vial_events_close(slot->events, event, connection->bytes_in, connection->bytes_out);
+	if (connection->mark == VIAL_MARK_DIRECT)
+		vial_events_end(slot->events, &facts, connection->bytes_in, connection->bytes_out);
 }
 
 /* ---- services ---- */

@@ -166,7 +166,7 @@ def test_bytes_of_direct_connections_are_counted_when_they_end(sandbox):
     mbit(box, GET, EXAMPLE, 1_000_000)
     box.set_policy({"mode": "disabled"})  # ends what lingers in TIME_WAIT
     counted = wait_until(lambda: [e for e in box.events() if e["kind"] == "connection" and e.get("bytes_in")], 30)
-    assert counted[0]["bytes_in"] > 1_000_000 and counted[0]["bytes_out"] > 1000
+    assert counted and counted[0]["bytes_in"] > 1_000_000 and counted[0]["bytes_out"] > 1000, box.events()
 
 
 def test_counters(sandbox, backend):
