@@ -238,6 +238,19 @@ static VialBuild *from_record(VialApp *app, const VialBuildRecord *record)
 	return build;
 }
 
+/* From here on, not only when it is resumed: it may be cancelled and followed before that. A killed viald's log may be ahead of its record. */
+static void reopen_log(VialBuild *build)
+{
+	g_autofree char *path = vial_build_log_path(build->app, build->id);
+	guint total = (guint)json_array_size(build->steps);
+
+	if (build->state == VIAL_BUILD_BUILDING)
+		build->step = MAX(build->step, MIN(vial_build_log_last_step(path), total));
+	build->log = vial_build_log_open(path, NULL);
+	if (build->log)
+		vial_build_log_step(build->log, build->step, total);
+}
+
 VialBuilds *vial_builds_load(VialApp *app, GError **error)
 {
 	g_autoptr(GPtrArray) records = vial_store_load_builds(app->store, error);
@@ -252,6 +265,8 @@ VialBuilds *vial_builds_load(VialApp *app, GError **error)
 	for (guint i = 0; i < records->len; i++) {
 		VialBuild *build = from_record(app, records->pdata[i]);
 
+		if (!is_over(build))
+			reopen_log(build);
 		g_hash_table_insert(builds->by_id, build->id, build);
 	}
 	return builds;
@@ -579,7 +594,8 @@ gboolean vial_build_cancel(VialBuild *build, const char *who, GError **error)
 	if (build->cancelled_by)
 		return TRUE;
 	build->cancelled_by = g_strdup(who);
-	vial_build_log_event(build->log, "cancelled by %s", who);
+	if (build->log) /* NULL: it could not be opened again after a restart */
+		vial_build_log_event(build->log, "cancelled by %s", who);
 	if (build->state == VIAL_BUILD_BUILDING) {
 		vial_build_run_stop(build);
 		return TRUE;
@@ -614,14 +630,9 @@ guint vial_builds_delete_all(VialApp *app, const char *project)
 
 static void fail_interrupted(VialBuild *build)
 {
-	g_autofree char *path = vial_build_log_path(build->app, build->id);
 	g_autoptr(GError) error = NULL;
 	guint total = (guint)json_array_size(build->steps);
 
-	build->step = MAX(build->step, MIN(vial_build_log_last_step(path), total));
-	build->log = vial_build_log_open(path, NULL);
-	if (build->log)
-		vial_build_log_step(build->log, build->step, total);
 	if (build->step > 0 && build->step <= total && !build->layer)
 		vial_fail(&error, VIAL_ERROR_UNAVAILABLE, "viald was restarted during step %u of %u; build it again", build->step, total);
 	else
@@ -679,19 +690,12 @@ void vial_builds_resume(VialApp *app)
 	while (g_hash_table_iter_next(&iter, NULL, &value)) {
 		VialBuild *build = value;
 
-		if (build->state == VIAL_BUILD_BUILDING) {
-			g_ptr_array_add(interrupted, build);
-		} else if (build->state == VIAL_BUILD_PENDING && !build->log) {
-			g_autofree char *path = vial_build_log_path(app, build->id);
-
-			build->log = vial_build_log_open(path, NULL);
-			if (!build->log) {
-				g_ptr_array_add(interrupted, build);
-				continue;
-			}
-			vial_build_log_step(build->log, 0, (guint)json_array_size(build->steps));
+		if (is_over(build) || g_queue_find(&builds->waiting, build)) /* asked for since the start */
+			continue;
+		if (build->state == VIAL_BUILD_PENDING && build->log)
 			g_queue_insert_sorted(&builds->waiting, build, oldest_first, NULL);
-		}
+		else
+			g_ptr_array_add(interrupted, build);
 	}
 	for (guint i = 0; i < interrupted->len; i++)
 		fail_interrupted(interrupted->pdata[i]);

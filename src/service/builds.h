@@ -5,7 +5,8 @@
  * boot of base and layer, never from the sandbox that the steps ran in.
  *
  * What is asked for is on the disk before it is answered, without the values of secrets: they live in memory only. So a build that waits goes on
- * waiting when viald is restarted, unless it needs secrets; one that was under way fails and says in which step. Main thread only.
+ * waiting when viald is restarted, unless it needs secrets; one that was under way fails and says in which step. From load to resume, while images are
+ * baked, those of the last viald have no course but a log: they can be followed and cancelled. Main thread only.
  */
 #pragma once
 
@@ -60,4 +61,4 @@ const char *vial_build_name(const VialBuild *build);
 VialBuildState vial_build_state(const VialBuild *build);
 json_t *vial_build_json(const VialBuild *build, gboolean is_whole);
 char *vial_build_log_path(VialApp *app, const char *id);
-VialBuildLog *vial_build_log(const VialBuild *build); /* NULL: it is over */
+VialBuildLog *vial_build_log(const VialBuild *build); /* NULL: it is over, or after a restart its log could not be opened */

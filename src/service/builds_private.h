@@ -33,7 +33,7 @@ struct VialBuild {
 	char *template_id;
 	gint64 created_at_ms, started_at_ms, ended_at_ms;
 
-	VialBuildLog *log;
+	VialBuildLog *log;        /* NULL: it is over, or its file could not be opened after a restart */
 	struct VialBuildRun *run; /* while it is under way */
 	gboolean is_forgotten;    /* its project is gone: nothing of it is kept */
 };
