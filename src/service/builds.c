@@ -463,13 +463,14 @@ static void forget(VialBuild *build)
 	g_hash_table_remove(build->app->builds->by_id, build->id);
 }
 
-static void forget_old(VialApp *app, const char *project)
+/* `ended` stays, however long ago it was asked for: whoever ended it goes on to tell of it. */
+static void forget_old(const VialBuild *ended)
 {
-	g_autoptr(GPtrArray) list = vial_builds_of(app, project);
-	guint kept = 0;
+	g_autoptr(GPtrArray) list = vial_builds_of(ended->app, ended->project);
+	guint kept = 1;
 
 	for (guint i = 0; i < list->len; i++)
-		if (is_over(list->pdata[i]) && ++kept > KEPT_PER_PROJECT)
+		if (list->pdata[i] != ended && is_over(list->pdata[i]) && ++kept > KEPT_PER_PROJECT)
 			forget(list->pdata[i]);
 }
 
@@ -498,7 +499,6 @@ static void forget_secrets(VialBuild *build)
 void vial_build_over(VialBuild *build, const GError *error)
 {
 	VialApp *app = build->app;
-	g_autofree char *project = g_strdup(build->project);
 
 	app->builds->under_way--;
 	build->state = error ? VIAL_BUILD_FAILED : VIAL_BUILD_READY;
@@ -519,7 +519,7 @@ void vial_build_over(VialBuild *build, const GError *error)
 	if (build->is_forgotten)
 		forget(build);
 	else
-		forget_old(app, project);
+		forget_old(build);
 	pump_soon(app->builds);
 }
 

@@ -44,7 +44,7 @@ VialBuild *vial_builds_add(VialApp *app, const VialIdentity *principal, const Vi
 /* NULL with NOT_FOUND. */
 VialBuild *vial_builds_find(VialApp *app, const char *project, const char *id, GError **error);
 GPtrArray *vial_builds_of(VialApp *app, const char *project); /* borrowed elements, newest first */
-/* CONFLICT when it is over already. It is over when nothing of it is left. */
+/* CONFLICT when it is over already. It is over when nothing of it is left; then it still is in the list. */
 gboolean vial_build_cancel(VialBuild *build, const char *who, GError **error);
 /* Ends and forgets all of a project's; how many are not over yet. */
 guint vial_builds_delete_all(VialApp *app, const char *project);

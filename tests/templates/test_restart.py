@@ -71,6 +71,23 @@ def test_builds_wait_for_their_turn_and_more_than_may_are_refused(start_daemon):
     builder.wait(first)
 
 
+def test_one_that_waited_longer_than_a_hundred_that_are_over_is_cancelled_and_told_of(start_daemon):
+    daemon = start_daemon()
+    builder = builder_of(daemon)
+    client = builder.client
+    running = builder.begin("running", steps=[{"run": "sleep 1000"}])["build_id"]
+    oldest = builder.begin("oldest", steps=[{"run": "true"}])["build_id"]
+    builder.wait_step(running, 1)
+    for _ in range(100):
+        client.call("POST", f"/v1/templates/builds/{builder.begin('later', steps=[{'run': 'true'}])['build_id']}/cancel")
+    told = client.call("POST", f"/v1/templates/builds/{oldest}/cancel")
+    assert (told["build_id"], told["status"], told["name"]) == (oldest, "failed", "oldest")
+    assert builder.get(oldest)["status"] == "failed" and "cancelled by" in builder.log(oldest)[-1]["text"]
+    assert len(client.call("GET", "/v1/templates/builds?status=failed")) == 100
+    client.call("POST", f"/v1/templates/builds/{running}/cancel")
+    builder.wait(running)
+
+
 def test_a_build_on_a_disk_that_is_nearly_full_fails_with_a_sentence_and_leaves_nothing(start_daemon, tmp_path):
     faults = tmp_path / "faults"
     faults.write_text("")
