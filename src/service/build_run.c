@@ -19,6 +19,7 @@
 #include "service/build_run_private.h"
 #include "service/custom_templates_private.h"
 #include "service/layer.h"
+#include "util/fault.h"
 #include "util/json.h"
 #include "util/time.h"
 #include "util/tree.h"
@@ -163,6 +164,7 @@ static void on_added(const GError *error, gpointer data)
 {
 	VialBuildRun *run = data;
 
+	vial_fault("build.named");
 	if (error && !run->error)
 		run->error = g_error_copy(error);
 	run->is_named = TRUE;
@@ -191,6 +193,8 @@ void vial_build_run_name(VialBuildRun *run)
 	VialBuild *build = run->build;
 	VialCustomTemplate *custom = make_custom(run);
 
+	run->is_naming = TRUE;
+	vial_build_log_event(build->log, "taking its name");
 	g_free(build->template_id);
 	build->template_id = g_strdup(build->id);
 	vial_custom_templates_add(build->app, custom, g_steal_pointer(&run->template), build->tag, on_added, run);
@@ -420,6 +424,11 @@ void vial_build_run_each_layer(VialBuild *build, void (*each)(const char *layer,
 gboolean vial_build_run_is_packing(const VialBuild *build)
 {
 	return build->run && build->run->is_taking;
+}
+
+gboolean vial_build_run_is_naming(const VialBuild *build)
+{
+	return build->run && build->run->is_naming;
 }
 
 void vial_build_run_free(VialBuild *build)

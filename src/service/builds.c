@@ -591,6 +591,10 @@ gboolean vial_build_cancel(VialBuild *build, const char *who, GError **error)
 
 	if (is_over(build))
 		return vial_fail(error, VIAL_ERROR_CONFLICT, "this build is over: it is %s", state_names[build->state]);
+	/* Since a viald that was killed, `by_id` alone tells. */
+	if (vial_build_run_is_naming(build) || vial_custom_templates_by_id(build->app, build->id))
+		return vial_fail(error, VIAL_ERROR_CONFLICT,
+		                 "this build is all but over: its template is taking its name; delete that when it is there");
 	if (build->cancelled_by)
 		return TRUE;
 	build->cancelled_by = g_strdup(who);
@@ -628,16 +632,22 @@ guint vial_builds_delete_all(VialApp *app, const char *project)
 
 /* After a restart, and before one */
 
-static void fail_interrupted(VialBuild *build)
+static void end_interrupted(VialBuild *build)
 {
 	g_autoptr(GError) error = NULL;
 	guint total = (guint)json_array_size(build->steps);
 
+	build->app->builds->under_way++; /* which vial_build_over() takes off */
+	/* The template was recorded, and viald killed before the build was: it has not failed. */
+	if (vial_custom_templates_by_id(build->app, build->id)) {
+		g_free(build->template_id);
+		build->template_id = g_strdup(build->id);
+		return vial_build_over(build, NULL);
+	}
 	if (build->step > 0 && build->step <= total && !build->layer)
 		vial_fail(&error, VIAL_ERROR_UNAVAILABLE, "viald was restarted during step %u of %u; build it again", build->step, total);
 	else
 		vial_fail(&error, VIAL_ERROR_UNAVAILABLE, "viald was restarted during this build; build it again");
-	build->app->builds->under_way++;
 	vial_build_over(build, error);
 }
 
@@ -698,7 +708,7 @@ void vial_builds_resume(VialApp *app)
 			g_ptr_array_add(interrupted, build);
 	}
 	for (guint i = 0; i < interrupted->len; i++)
-		fail_interrupted(interrupted->pdata[i]);
+		end_interrupted(interrupted->pdata[i]);
 }
 
 void vial_builds_begin(VialApp *app)

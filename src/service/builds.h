@@ -5,8 +5,8 @@
  * boot of base and layer, never from the sandbox that the steps ran in.
  *
  * What is asked for is on the disk before it is answered, without the values of secrets: they live in memory only. So a build that waits goes on
- * waiting when viald is restarted, unless it needs secrets; one that was under way fails and says in which step. From load to resume, while images are
- * baked, those of the last viald have no course but a log: they can be followed and cancelled. Main thread only.
+ * waiting when viald is restarted, unless it needs secrets; one that was under way fails and says in which step. From load to resume, while images
+ * are baked, those of the last viald have no course but a log: they can be followed and cancelled. Main thread only.
  */
 #pragma once
 
@@ -44,7 +44,7 @@ VialBuild *vial_builds_add(VialApp *app, const VialIdentity *principal, const Vi
 /* NULL with NOT_FOUND. */
 VialBuild *vial_builds_find(VialApp *app, const char *project, const char *id, GError **error);
 GPtrArray *vial_builds_of(VialApp *app, const char *project); /* borrowed elements, newest first */
-/* CONFLICT when it is over already. It is over when nothing of it is left; then it still is in the list. */
+/* CONFLICT when it is over already, or its template is taking its name. It is over when nothing of it is left; then it still is in the list. */
 gboolean vial_build_cancel(VialBuild *build, const char *who, GError **error);
 /* Ends and forgets all of a project's; how many are not over yet. */
 guint vial_builds_delete_all(VialApp *app, const char *project);

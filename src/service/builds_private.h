@@ -44,6 +44,8 @@ void vial_build_run(VialBuild *build);
 void vial_build_run_stop(VialBuild *build);
 void vial_build_run_each_layer(VialBuild *build, void (*each)(const char *layer, gpointer data), gpointer data);
 gboolean vial_build_run_is_packing(const VialBuild *build);
+/* Its template is being recorded, or is there: it can only become ready, or fail because that cannot be recorded. */
+gboolean vial_build_run_is_naming(const VialBuild *build);
 /* viald stops: nothing more is done, and nothing of it is told any more. */
 void vial_build_run_abandon(VialBuild *build);
 void vial_build_run_free(VialBuild *build); /* one that was abandoned, when no sandbox is left */

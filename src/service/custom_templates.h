@@ -47,6 +47,9 @@ gboolean vial_template_name_split(VialApp *app, const char *field, const char *t
 /* By `name` or `name:tag`. NULL: there is none. */
 VialCustomTemplate *vial_custom_templates_find(VialApp *app, const char *project, const char *name);
 
+/* NULL: there is none. */
+VialCustomTemplate *vial_custom_templates_by_id(VialApp *app, const char *id);
+
 /* What a build stands on: an image, or a project's own that is ready. */
 typedef struct {
 	VialTemplate *template; /* its name, files, environment and sizes */

@@ -108,19 +108,28 @@ static void need(const char *layer, gpointer data)
 	g_hash_table_add(data, g_strdup(layer));
 }
 
+static void need_all(const VialCustomTemplate *custom, GHashTable *promised)
+{
+	const json_t *item;
+	gsize i;
+
+	json_array_foreach (json_object_get(custom->record, "layers"), i, item)
+		need(json_string_value(item), promised);
+}
+
 /* Those that no sandbox, no snapshot and no template in the list has, but that are needed all the same. */
 static GHashTable *promised_layers(VialApp *app)
 {
 	GHashTable *promised = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, NULL);
-	const json_t *item;
+	const GPtrArray *adding = app->custom_templates->adding;
 	GHashTableIter iter;
 	gpointer value;
-	gsize i;
 
 	g_hash_table_iter_init(&iter, app->custom_templates->by_id);
 	while (g_hash_table_iter_next(&iter, NULL, &value))
-		json_array_foreach (json_object_get(((VialCustomTemplate *)value)->record, "layers"), i, item)
-			need(json_string_value(item), promised);
+		need_all(value, promised);
+	for (guint i = 0; i < adding->len; i++)
+		need_all(adding->pdata[i], promised);
 	vial_builds_each_layer(app, need, promised);
 	return promised;
 }
@@ -246,6 +255,7 @@ void vial_custom_templates_free(VialCustomTemplates *templates)
 	g_clear_handle_id(&templates->retry, g_source_remove);
 	for (guint i = 0; i < templates->doomed->len; i++)
 		doomed_free(templates->doomed->pdata[i]);
+	g_ptr_array_unref(templates->adding);
 	g_ptr_array_unref(templates->doomed);
 	g_hash_table_unref(templates->by_id);
 	g_free(templates);
