@@ -362,9 +362,9 @@ void vial_custom_template_drop(VialApp *app, VialCustomTemplate *custom, VialSto
 
 	g_hash_table_steal(app->custom_templates->by_id, custom->id);
 	vial_store_delete_template(app->store, custom->id, done, data);
+	vial_custom_template_doom(app, custom->id, hash, custom->snapshot_id);
 	if (live)
 		vial_templates_drop(app, custom->project, name);
-	vial_custom_template_doom(app, custom->id, hash, custom->snapshot_id);
 	vial_custom_template_free(custom);
 }
 

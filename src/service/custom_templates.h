@@ -91,5 +91,7 @@ void vial_custom_template_from_sandbox(VialSandbox *sandbox, const VialIdentity 
 /* The template that is this snapshot; NULL: none. */
 const VialCustomTemplate *vial_custom_templates_with_snapshot(VialApp *app, const char *snapshot_id);
 
+/* A checkpoint of this one has been made, or could not be: if it was deleted meanwhile, what lies in its folder goes again. */
+void vial_custom_template_baked(VialApp *app, const VialTemplate *template);
 /* Removes layers and folders that nobody needs, off the main loop. */
 void vial_layers_collect(VialApp *app);

@@ -116,6 +116,19 @@ def test_deleting_a_template_leaves_alone_what_was_made_of_it_and_its_layer_goes
     wait_until(lambda: {path.name for path in (daemon.data / "templates").iterdir()} == known)
 
 
+def test_one_that_is_deleted_while_another_size_of_it_is_baked_leaves_nothing_and_whoever_wanted_that_gets_it(builder, daemon):
+    client = builder.client
+    home = daemon.data / "templates" / version(builder, "sized", "kept")["build_id"]
+    with ThreadPoolExecutor(1) as pool:
+        wanted = pool.submit(client.create, "sized", cpu=3)
+        wait_until(lambda: list(home.glob("baking-*")), 60, 0.01)
+        builder.delete("sized")
+        sandbox = wanted.result()
+    assert out(sandbox, "cat /opt/version") == "kept\n"
+    sandbox.delete()
+    wait_until(lambda: not list(home.parent.glob(f"{home.name}*")))
+
+
 def test_a_sandbox_as_it_is_now_becomes_a_template_and_goes_on(builder):
     client = builder.client
     origin = client.create("minimal")

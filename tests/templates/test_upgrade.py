@@ -2,13 +2,14 @@
 """A viald that has images to bake before it goes on with the builds of the one before: it answers meanwhile, for minutes after an upgrade."""
 
 import importlib.util
+import shutil
 import sys
 from pathlib import Path
 
 import pytest
 
 from builds import Builder
-from tools import database, wait_until
+from tools import check_refusal, database, wait_until
 
 LIFE = Path(__file__).parent.parent / "life"
 sys.path.insert(0, str(LIFE))
@@ -70,3 +71,20 @@ def test_a_project_whose_end_was_cut_short_takes_its_builds_with_it_while_images
     wait_until(lambda: not database(daemon).execute("SELECT 1 FROM builds WHERE project = 'ending'").fetchall(), 120)
     wait_until(lambda: database(daemon).execute("SELECT state FROM projects WHERE id = 'ending'").fetchall() == [("deleted",)], 60)
     assert daemon.alive() and not list((daemon.data / "builds").iterdir())
+
+
+def test_a_template_that_is_deleted_while_it_is_baked_again_leaves_nothing(start_daemon):
+    daemon = start_daemon()
+    builder = Builder(daemon.client())
+    home = daemon.data / "templates" / builder.build("again", steps=[{"run": "true"}])["build_id"]
+    daemon.stop()
+    (checkpoint,) = home.glob("baked-*")
+    shutil.rmtree(checkpoint)  # as if it were of an older gVisor
+    daemon.start()
+    builder = Builder(daemon.client())
+    wait_until(lambda: list(home.glob("baking-*")), 60, 0.01)
+    builder.delete("again")
+    began = daemon.log_text().count("again: baked")
+    wait_until(lambda: daemon.log_text().count("again: baked") > began, 60)
+    wait_until(lambda: not list(home.parent.iterdir()))
+    check_refusal(builder.client.ask("GET", "/v1/templates/again"), 404)
