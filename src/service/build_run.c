@@ -343,7 +343,9 @@ static gboolean take_base(VialBuildRun *run, GError **error)
 	g_auto(VialTemplateBase) base = { 0 };
 	VialTemplate *template;
 
-	if (!vial_custom_templates_base(build->app, build->project, name, &base, error))
+	/* Its name may lead to another one than when the build was asked for. */
+	if (!vial_custom_templates_base(build->app, build->project, name, &base, error) ||
+	    !vial_template_base_takes_secrets(&base, build->secrets, error))
 		return FALSE;
 	template = base.template;
 	run->origin_id = g_strdup(base.snapshot_id);

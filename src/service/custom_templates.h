@@ -61,6 +61,8 @@ void vial_template_base_clear(VialTemplateBase *base);
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC(VialTemplateBase, vial_template_base_clear)
 /* FALSE with a sentence. */
 gboolean vial_custom_templates_base(VialApp *app, const char *project, const char *name, VialTemplateBase *out, GError **error);
+/* Whether a build on it may have these (names to values, or NULL): not where a memory is kept. FALSE with a sentence. */
+gboolean vial_template_base_takes_secrets(const VialTemplateBase *base, const json_t *secrets, GError **error);
 GPtrArray *vial_custom_templates_of(VialApp *app, const char *project); /* borrowed elements, by name */
 guint vial_custom_templates_count(VialApp *app, const char *project, const char *key_id);
 /* One with that key whose layer or snapshot is there; NULL: none. */

@@ -88,6 +88,22 @@ def test_one_that_waited_longer_than_a_hundred_that_are_over_is_cancelled_and_to
     builder.wait(running)
 
 
+def test_a_build_with_secrets_fails_when_its_base_has_become_a_memory_while_it_waited(start_daemon):
+    daemon = start_daemon()
+    builder = builder_of(daemon)
+    client = builder.client
+    builder.build("ground", steps=[{"run": "true"}])
+    running = builder.begin("running", steps=[{"run": "sleep 1000"}])["build_id"]
+    waiting = builder.begin("waiting", base="ground", steps=[{"run": "echo $TOKEN"}], secrets={"TOKEN": "some-secret"})["build_id"]
+    sandbox = client.create("minimal")
+    sandbox.call("POST", "/template", {"name": "ground"})
+    sandbox.delete()
+    client.call("POST", f"/v1/templates/builds/{running}/cancel")
+    build = builder.wait(waiting)
+    assert build["status"] == "failed" and "memory" in build["error"] and build["step"] == 0, build
+    check_refusal(client.ask("GET", "/v1/templates/waiting"), 404)
+
+
 def test_a_build_on_a_disk_that_is_nearly_full_fails_with_a_sentence_and_leaves_nothing(start_daemon, tmp_path):
     faults = tmp_path / "faults"
     faults.write_text("")
