@@ -326,10 +326,9 @@ guint vial_builds_promised(VialApp *app, const char *project, const char *key_id
 	g_hash_table_iter_init(&iter, app->builds->by_id);
 	while (g_hash_table_iter_next(&iter, NULL, &value)) {
 		const VialBuild *build = value;
-		g_autofree char *full = vial_build_full_name(build);
 
 		count += !is_over(build) && strcmp(build->project, project) == 0 && (!key_id || strcmp(build->key_id, key_id) == 0) &&
-		         !vial_custom_templates_find(app, project, full);
+		         !vial_custom_templates_replaces(app, project, build->name, build->tag);
 	}
 	return count;
 }

@@ -202,6 +202,17 @@ guint vial_custom_templates_count(VialApp *app, const char *project, const char 
 	return count;
 }
 
+gboolean vial_custom_templates_replaces(VialApp *app, const char *project, const char *name, const char *tag)
+{
+	g_autofree char *full = tag ? g_strdup_printf("%s:%s", name, tag) : g_strdup(name);
+	const VialCustomTemplate *old = vial_custom_templates_find(app, project, full);
+
+	for (guint i = 0; old && i < old->tags->len; i++)
+		if (strcmp(old->tags->pdata[i], VIAL_LATEST) != 0 && g_strcmp0(old->tags->pdata[i], tag) != 0)
+			return FALSE;
+	return old != NULL;
+}
+
 VialCustomTemplate *vial_custom_templates_cached(VialApp *app, const char *project, const char *cache_key)
 {
 	g_autoptr(GPtrArray) list = vial_custom_templates_of(app, project);
@@ -323,6 +334,7 @@ VialCustomTemplates *vial_custom_templates_load(VialApp *app, GError **error)
 	templates->app = app;
 	templates->by_id = g_hash_table_new_full(g_str_hash, g_str_equal, NULL, (GDestroyNotify)vial_custom_template_free);
 	templates->adding = g_ptr_array_new();
+	templates->making = g_ptr_array_new();
 	templates->doomed = g_ptr_array_new();
 	templates->knows_all = TRUE;
 	g_ptr_array_sort(records, newest_record_first);

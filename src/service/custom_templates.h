@@ -65,6 +65,10 @@ gboolean vial_custom_templates_base(VialApp *app, const char *project, const cha
 gboolean vial_template_base_takes_secrets(const VialTemplateBase *base, const json_t *secrets, GError **error);
 GPtrArray *vial_custom_templates_of(VialApp *app, const char *project); /* borrowed elements, by name */
 guint vial_custom_templates_count(VialApp *app, const char *project, const char *key_id);
+/* Those that are being made out of sandboxes of this project (or by this key) and will be one more. */
+guint vial_custom_templates_promised(VialApp *app, const char *project, const char *key_id);
+/* One of this name (tag NULL: none) takes the place of one that is there, so that there is not one more: it leaves that one no tag. */
+gboolean vial_custom_templates_replaces(VialApp *app, const char *project, const char *name, const char *tag);
 /* One with that key whose layer or snapshot is there; NULL: none. */
 VialCustomTemplate *vial_custom_templates_cached(VialApp *app, const char *project, const char *cache_key);
 

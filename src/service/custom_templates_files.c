@@ -265,6 +265,7 @@ void vial_custom_templates_free(VialCustomTemplates *templates)
 	for (guint i = 0; i < templates->doomed->len; i++)
 		doomed_free(templates->doomed->pdata[i]);
 	g_ptr_array_unref(templates->adding);
+	g_ptr_array_unref(templates->making);
 	g_ptr_array_unref(templates->doomed);
 	g_hash_table_unref(templates->by_id);
 	g_free(templates);

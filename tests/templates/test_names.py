@@ -3,6 +3,7 @@
 
 from concurrent.futures import ThreadPoolExecutor
 
+from builds import Builder
 from tools import check_refusal, out, run, wait_until
 
 
@@ -196,3 +197,24 @@ def test_quotas_and_narrowed_keys_hold_for_builds(builder, daemon):
     wait_until(lambda: key().call("GET", f"/v1/templates/builds/{inner}")["status"] == "failed")
     assert "max_sandboxes" in key().call("GET", f"/v1/templates/builds/{inner}")["error"]
     operator.call("DELETE", "/v1/projects/small-one")
+
+
+def test_the_number_of_templates_holds_while_some_are_being_made_and_for_names_that_keep_another_tag(builder, daemon):
+    operator = builder.client
+    operator.call("POST", "/v1/projects", {"name": "few"})
+    operator.call("PUT", "/v1/projects/few/quotas", {"max_templates": 1})
+    mine = Builder(daemon.client(operator.call("POST", "/v1/keys", {"name": "k", "role": "developer", "project": "few"})["key"]))
+    sandboxes = [mine.client.create("minimal") for _ in range(2)]
+    with ThreadPoolExecutor(2) as pool:
+        made = list(pool.map(lambda i: sandboxes[i].ask("POST", "/template", {"name": f"made-{i}"}), range(2)))
+    assert sorted(answer.status for answer in made) == [201, 429], [answer.body for answer in made]
+    assert len(mine.client.call("GET", "/v1/snapshots")) == 1
+    (name,) = (template["name"] for template in mine.client.call("GET", "/v1/templates") if not template["is_global"])
+    sandboxes[0].call("POST", "/template", {"name": name})  # in its place
+    for sandbox in sandboxes:
+        sandbox.delete()
+    mine.delete(name)
+    mine.build("a:v1", steps=[{"env": {"A": "b"}}])
+    assert "max_templates" in check_refusal(mine.refuse("a", steps=[{"env": {"A": "c"}}]), 429), "a:v1 would stay beside it"
+    mine.build("a:v1", steps=[{"env": {"A": "c"}}])
+    operator.call("DELETE", "/v1/projects/few")
