@@ -456,6 +456,19 @@ json_t *vial_op_build_get(const VialCaller *caller, const char *id, GError **err
 	return build ? vial_build_json(build, TRUE) : NULL;
 }
 
+/* What a key may not build it may not end either. */
+static gboolean is_for(const VialCaller *caller, VialVerb verb, const VialBuild *build, GError **error)
+{
+	g_autofree char *full = vial_build_full_name(build);
+	g_autoptr(GError) refusal = NULL;
+
+	if (vial_ceiling_template(caller->app, caller->principal, full, &refusal))
+		return TRUE;
+	vial_entry_refuse(caller, verb, NULL, NULL, refusal);
+	g_propagate_error(error, g_steal_pointer(&refusal));
+	return FALSE;
+}
+
 json_t *vial_op_build_cancel(const VialCaller *caller, const char *id, GError **error)
 {
 	VialBuild *build = find_build(caller, VIAL_VERB_TEMPLATE_CANCEL, id, error);
@@ -464,8 +477,10 @@ json_t *vial_op_build_cancel(const VialCaller *caller, const char *id, GError **
 	const GError *told;
 	VialEntry *entry;
 
-	if (!build || !(entry = vial_entry_begin(caller, VIAL_VERB_TEMPLATE_CANCEL, NULL,
-	                                         json_pack("{s:s, s:s}", "build", id, "name", vial_build_name(build)), error)))
+	if (!build || !is_for(caller, VIAL_VERB_TEMPLATE_CANCEL, build, error))
+		return NULL;
+	if (!(entry = vial_entry_begin(caller, VIAL_VERB_TEMPLATE_CANCEL, NULL, json_pack("{s:s, s:s}", "build", id, "name", vial_build_name(build)),
+	                               error)))
 		return NULL;
 	vial_build_cancel(build, name, &refusal);
 	told = vial_entry_settle(entry, refusal, &unrecorded);

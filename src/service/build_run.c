@@ -79,17 +79,19 @@ static void on_deleted(VialSandbox *sandbox, const GError *error, gpointer data)
 
 void vial_build_run_leave(VialBuildRun *run)
 {
-	VialSandbox *sandbox = g_steal_pointer(&run->sandbox);
+	VialSandbox *sandbox = g_steal_pointer(&run->sandbox), *made = g_steal_pointer(&run->made);
 
 	g_clear_handle_id(&run->timer, g_source_remove);
 	g_clear_handle_id(&run->pace, g_source_remove);
 	g_clear_pointer(&run->stream, vial_stream_free);
-	if (!sandbox)
+	if (!sandbox && !made)
 		return on_deleted(NULL, NULL, run);
-	vial_sandbox_ref(sandbox);
-	vial_sandbox_release(sandbox);
-	vial_sandbox_delete(sandbox, on_deleted, run);
-	vial_sandbox_unref(sandbox);
+	if (sandbox) {
+		made = vial_sandbox_ref(sandbox);
+		vial_sandbox_release(sandbox);
+	}
+	vial_sandbox_delete(made, on_deleted, run);
+	vial_sandbox_unref(made);
 }
 
 void vial_build_run_fail(VialBuildRun *run, VialErrorCode code, const char *format, ...)
@@ -257,6 +259,7 @@ static void on_acquired(VialSandbox *sandbox, const GError *error, gpointer data
 		return;
 	if (error)
 		return vial_build_run_fail(run, VIAL_ERROR_UNAVAILABLE, "the sandbox of the build cannot be used: %s", error->message);
+	g_clear_pointer(&run->made, vial_sandbox_unref);
 	run->sandbox = sandbox;
 	if (run->error)
 		return vial_build_run_leave(run);
@@ -272,6 +275,9 @@ static void on_created(VialSandbox *sandbox, const GError *error, gpointer data)
 		return;
 	if (error)
 		return vial_build_run_fail(run, (VialErrorCode)error->code, "the sandbox of the build could not be made: %s", error->message);
+	run->made = vial_sandbox_ref(sandbox);
+	if (vial_fault("build.created")) /* it ends before it is the build's */
+		vial_sandbox_guest_ended(sandbox, "injected failure");
 	vial_sandbox_acquire(sandbox, on_acquired, run);
 }
 
@@ -439,6 +445,7 @@ void vial_build_run_free(VialBuild *build)
 
 	if (!run)
 		return;
+	g_clear_pointer(&run->made, vial_sandbox_unref);
 	g_clear_pointer(&run->sandbox, vial_sandbox_unref);
 	run_free(run);
 }

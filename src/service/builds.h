@@ -58,6 +58,8 @@ gboolean vial_builds_use_folder(VialApp *app, const char *folder);
 
 const char *vial_build_id(const VialBuild *build);
 const char *vial_build_name(const VialBuild *build);
+/* "name:tag", or "name". Free it. */
+char *vial_build_full_name(const VialBuild *build);
 VialBuildState vial_build_state(const VialBuild *build);
 json_t *vial_build_json(const VialBuild *build, gboolean is_whole);
 char *vial_build_log_path(VialApp *app, const char *id);

@@ -54,5 +54,3 @@ void vial_build_run_free(VialBuild *build); /* one that was abandoned, when no s
 void vial_build_over(VialBuild *build, const GError *error);
 void vial_build_store(VialBuild *build, VialStoreDone done, gpointer data);
 void vial_build_set_phase(VialBuild *build, const char *phase, guint step);
-/* "name:tag", or "name". Free it. */
-char *vial_build_full_name(const VialBuild *build);

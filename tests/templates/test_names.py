@@ -190,6 +190,10 @@ def test_quotas_and_narrowed_keys_hold_for_builds(builder, daemon):
     assert "tiers" in check_refusal(ask(key(), tier="4x16"), 403)
     assert "allow.templates" in check_refusal(ask(key(allow={"templates": ["other"]})), 403)
     assert "allow.templates" in check_refusal(ask(key(allow={"templates": ["minimal"]})), 403)
+    slow_one = ask(key(), steps=[{"run": "sleep 1000"}]).json()["build_id"]
+    cancel = ("POST", f"/v1/templates/builds/{slow_one}/cancel")
+    assert "allow.templates" in check_refusal(key(allow={"templates": ["minimal"]}).ask(*cancel), 403)
+    assert key(allow={"templates": ["t"]}).ask(*cancel).status == 200
     check_refusal(daemon.client(operator.call("POST", "/v1/keys", {"name": "r", "role": "runner", "project": "small-one"})["key"]).ask(
         "POST", "/v1/templates", {"name": "t", "steps": [{"run": "true"}]}), 403)
     operator.call("PUT", "/v1/projects/small-one/quotas", {"max_sandboxes": 0})

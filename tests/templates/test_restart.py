@@ -4,7 +4,7 @@
 import pytest
 
 from builds import Builder
-from tools import check_refusal, out, run, slow, wait_until
+from tools import check_refusal, database, out, run, slow, wait_until
 
 
 def builder_of(daemon):
@@ -102,6 +102,18 @@ def test_a_build_with_secrets_fails_when_its_base_has_become_a_memory_while_it_w
     build = builder.wait(waiting)
     assert build["status"] == "failed" and "memory" in build["error"] and build["step"] == 0, build
     check_refusal(client.ask("GET", "/v1/templates/waiting"), 404)
+
+
+def test_a_sandbox_that_ends_before_its_build_has_it_is_not_left_behind(start_daemon, tmp_path):
+    faults = tmp_path / "faults"
+    faults.write_text("build.created\n")
+    daemon = start_daemon(env={"VIAL_FAULTS": str(faults)})
+    builder = builder_of(daemon)
+    build = builder.fail("none", steps=[{"run": "true"}])
+    assert "cannot be used" in build["error"]
+    assert database(daemon).execute("SELECT count(*) FROM sandboxes").fetchone() == (0,)
+    faults.write_text("")
+    builder.build("none", steps=[{"run": "true"}])
 
 
 def test_a_build_on_a_disk_that_is_nearly_full_fails_with_a_sentence_and_leaves_nothing(start_daemon, tmp_path):
