@@ -133,17 +133,6 @@ static gboolean check(const VialCaller *caller, const VialTemplateBuildRequest *
 	       vial_check_int("timeout_seconds", request->timeout_seconds, 1, caller->app->config->max_build_seconds, error);
 }
 
-/* What was in a memory cannot be taken out of it again. */
-static gboolean may_have_secrets(const VialTemplateBuildRequest *request, const VialTemplateBase *base, GError **error)
-{
-	return !base->snapshot_id || json_object_size(request->secrets) == 0 ||
-	       vial_fail(
-		       error, VIAL_ERROR_INVALID,
-		       "field \"secrets\": \"%s\" was made out of a sandbox, and what is built on it keeps a memory, where secrets would stay; build "
-		       "without them, or on another base",
-		       base->template->name);
-}
-
 static json_t *make_source(const VialTemplateBuildRequest *request, const char *base, const Plan *plan)
 {
 	json_t *source =
@@ -202,8 +191,9 @@ static gboolean make_plan(const VialCaller *caller, VialVerb verb, const VialTem
 	if (!check(caller, request, error) || !vial_layers_supported(caller->app, error) ||
 	    !vial_template_name_split(caller->app, "name", request->name, &plan->name, &plan->tag, error) ||
 	    !vial_custom_templates_base(caller->app, caller->principal->project, base_name, &base, error) ||
-	    !may_have_secrets(request, &base, error) || !read_limits(caller->app, request, base.template, &plan->limits, error) ||
-	    !read_steps(request, base.template, plan, error) || !read_network(caller, request->network, plan, error))
+	    !vial_template_base_takes_secrets(&base, request->secrets, error) ||
+	    !read_limits(caller->app, request, base.template, &plan->limits, error) || !read_steps(request, base.template, plan, error) ||
+	    !read_network(caller, request->network, plan, error))
 		return FALSE;
 	plan->timeout_seconds = request->timeout_seconds == VIAL_UNSAID ? MIN(DEFAULT_TIMEOUT_SECONDS, caller->app->config->max_build_seconds)
 	                                                                : request->timeout_seconds;
@@ -469,6 +459,19 @@ json_t *vial_op_build_get(const VialCaller *caller, const char *id, GError **err
 	return build ? vial_build_json(build, TRUE) : NULL;
 }
 
+/* What a key may not build it may not end either. */
+static gboolean is_for(const VialCaller *caller, VialVerb verb, const VialBuild *build, GError **error)
+{
+	g_autofree char *full = vial_build_full_name(build);
+	g_autoptr(GError) refusal = NULL;
+
+	if (vial_ceiling_template(caller->app, caller->principal, full, &refusal))
+		return TRUE;
+	vial_entry_refuse(caller, verb, NULL, NULL, refusal);
+	g_propagate_error(error, g_steal_pointer(&refusal));
+	return FALSE;
+}
+
 json_t *vial_op_build_cancel(const VialCaller *caller, const char *id, GError **error)
 {
 	VialBuild *build = find_build(caller, VIAL_VERB_TEMPLATE_CANCEL, id, error);
@@ -477,8 +480,10 @@ json_t *vial_op_build_cancel(const VialCaller *caller, const char *id, GError **
 	const GError *told;
 	VialEntry *entry;
 
-	if (!build || !(entry = vial_entry_begin(caller, VIAL_VERB_TEMPLATE_CANCEL, NULL,
-	                                         json_pack("{s:s, s:s}", "build", id, "name", vial_build_name(build)), error)))
+	if (!build || !is_for(caller, VIAL_VERB_TEMPLATE_CANCEL, build, error))
+		return NULL;
+	if (!(entry = vial_entry_begin(caller, VIAL_VERB_TEMPLATE_CANCEL, NULL, json_pack("{s:s, s:s}", "build", id, "name", vial_build_name(build)),
+	                               error)))
 		return NULL;
 	vial_build_cancel(build, name, &refusal);
 	told = vial_entry_settle(entry, refusal, &unrecorded);

@@ -19,6 +19,7 @@
 #include "service/build_run_private.h"
 #include "service/custom_templates_private.h"
 #include "service/layer.h"
+#include "util/fault.h"
 #include "util/json.h"
 #include "util/time.h"
 #include "util/tree.h"
@@ -78,17 +79,19 @@ static void on_deleted(VialSandbox *sandbox, const GError *error, gpointer data)
 
 void vial_build_run_leave(VialBuildRun *run)
 {
-	VialSandbox *sandbox = g_steal_pointer(&run->sandbox);
+	VialSandbox *sandbox = g_steal_pointer(&run->sandbox), *made = g_steal_pointer(&run->made);
 
 	g_clear_handle_id(&run->timer, g_source_remove);
 	g_clear_handle_id(&run->pace, g_source_remove);
 	g_clear_pointer(&run->stream, vial_stream_free);
-	if (!sandbox)
+	if (!sandbox && !made)
 		return on_deleted(NULL, NULL, run);
-	vial_sandbox_ref(sandbox);
-	vial_sandbox_release(sandbox);
-	vial_sandbox_delete(sandbox, on_deleted, run);
-	vial_sandbox_unref(sandbox);
+	if (sandbox) {
+		made = vial_sandbox_ref(sandbox);
+		vial_sandbox_release(sandbox);
+	}
+	vial_sandbox_delete(made, on_deleted, run);
+	vial_sandbox_unref(made);
 }
 
 void vial_build_run_fail(VialBuildRun *run, VialErrorCode code, const char *format, ...)
@@ -163,6 +166,7 @@ static void on_added(const GError *error, gpointer data)
 {
 	VialBuildRun *run = data;
 
+	vial_fault("build.named");
 	if (error && !run->error)
 		run->error = g_error_copy(error);
 	run->is_named = TRUE;
@@ -191,6 +195,8 @@ void vial_build_run_name(VialBuildRun *run)
 	VialBuild *build = run->build;
 	VialCustomTemplate *custom = make_custom(run);
 
+	run->is_naming = TRUE;
+	vial_build_log_event(build->log, "taking its name");
 	g_free(build->template_id);
 	build->template_id = g_strdup(build->id);
 	vial_custom_templates_add(build->app, custom, g_steal_pointer(&run->template), build->tag, on_added, run);
@@ -253,6 +259,7 @@ static void on_acquired(VialSandbox *sandbox, const GError *error, gpointer data
 		return;
 	if (error)
 		return vial_build_run_fail(run, VIAL_ERROR_UNAVAILABLE, "the sandbox of the build cannot be used: %s", error->message);
+	g_clear_pointer(&run->made, vial_sandbox_unref);
 	run->sandbox = sandbox;
 	if (run->error)
 		return vial_build_run_leave(run);
@@ -268,6 +275,9 @@ static void on_created(VialSandbox *sandbox, const GError *error, gpointer data)
 		return;
 	if (error)
 		return vial_build_run_fail(run, (VialErrorCode)error->code, "the sandbox of the build could not be made: %s", error->message);
+	run->made = vial_sandbox_ref(sandbox);
+	if (vial_fault("build.created")) /* it ends before it is the build's */
+		vial_sandbox_guest_ended(sandbox, "injected failure");
 	vial_sandbox_acquire(sandbox, on_acquired, run);
 }
 
@@ -339,7 +349,9 @@ static gboolean take_base(VialBuildRun *run, GError **error)
 	g_auto(VialTemplateBase) base = { 0 };
 	VialTemplate *template;
 
-	if (!vial_custom_templates_base(build->app, build->project, name, &base, error))
+	/* Its name may lead to another one than when the build was asked for. */
+	if (!vial_custom_templates_base(build->app, build->project, name, &base, error) ||
+	    !vial_template_base_takes_secrets(&base, build->secrets, error))
 		return FALSE;
 	template = base.template;
 	run->origin_id = g_strdup(base.snapshot_id);
@@ -422,12 +434,18 @@ gboolean vial_build_run_is_packing(const VialBuild *build)
 	return build->run && build->run->is_taking;
 }
 
+gboolean vial_build_run_is_naming(const VialBuild *build)
+{
+	return build->run && build->run->is_naming;
+}
+
 void vial_build_run_free(VialBuild *build)
 {
 	VialBuildRun *run = g_steal_pointer(&build->run);
 
 	if (!run)
 		return;
+	g_clear_pointer(&run->made, vial_sandbox_unref);
 	g_clear_pointer(&run->sandbox, vial_sandbox_unref);
 	run_free(run);
 }

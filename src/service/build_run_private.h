@@ -17,9 +17,11 @@ typedef struct VialBuildRun {
 	char *cache_key;
 	json_t *env; /* of ENV so far */
 	char *workdir;
+	VialSandbox *made;    /* created and not held yet; NULL: none, or held */
 	VialSandbox *sandbox; /* held; NULL: none yet, or no more */
 	VialStream *stream;   /* of the step under way */
 	gboolean is_taking;   /* the layer; or the warm code runs in the sandbox */
+	gboolean is_naming;   /* the template is being recorded: from here on nobody stops it */
 	gboolean is_named;    /* the template is there */
 	guint next;           /* step */
 	guint timer;          /* the whole build's */

@@ -238,6 +238,19 @@ static VialBuild *from_record(VialApp *app, const VialBuildRecord *record)
 	return build;
 }
 
+/* From here on, not only when it is resumed: it may be cancelled and followed before that. A killed viald's log may be ahead of its record. */
+static void reopen_log(VialBuild *build)
+{
+	g_autofree char *path = vial_build_log_path(build->app, build->id);
+	guint total = (guint)json_array_size(build->steps);
+
+	if (build->state == VIAL_BUILD_BUILDING)
+		build->step = MAX(build->step, MIN(vial_build_log_last_step(path), total));
+	build->log = vial_build_log_open(path, NULL);
+	if (build->log)
+		vial_build_log_step(build->log, build->step, total);
+}
+
 VialBuilds *vial_builds_load(VialApp *app, GError **error)
 {
 	g_autoptr(GPtrArray) records = vial_store_load_builds(app->store, error);
@@ -252,6 +265,8 @@ VialBuilds *vial_builds_load(VialApp *app, GError **error)
 	for (guint i = 0; i < records->len; i++) {
 		VialBuild *build = from_record(app, records->pdata[i]);
 
+		if (!is_over(build))
+			reopen_log(build);
 		g_hash_table_insert(builds->by_id, build->id, build);
 	}
 	return builds;
@@ -311,10 +326,9 @@ guint vial_builds_promised(VialApp *app, const char *project, const char *key_id
 	g_hash_table_iter_init(&iter, app->builds->by_id);
 	while (g_hash_table_iter_next(&iter, NULL, &value)) {
 		const VialBuild *build = value;
-		g_autofree char *full = vial_build_full_name(build);
 
 		count += !is_over(build) && strcmp(build->project, project) == 0 && (!key_id || strcmp(build->key_id, key_id) == 0) &&
-		         !vial_custom_templates_find(app, project, full);
+		         !vial_custom_templates_replaces(app, project, build->name, build->tag);
 	}
 	return count;
 }
@@ -448,13 +462,14 @@ static void forget(VialBuild *build)
 	g_hash_table_remove(build->app->builds->by_id, build->id);
 }
 
-static void forget_old(VialApp *app, const char *project)
+/* `ended` stays, however long ago it was asked for: whoever ended it goes on to tell of it. */
+static void forget_old(const VialBuild *ended)
 {
-	g_autoptr(GPtrArray) list = vial_builds_of(app, project);
-	guint kept = 0;
+	g_autoptr(GPtrArray) list = vial_builds_of(ended->app, ended->project);
+	guint kept = 1;
 
 	for (guint i = 0; i < list->len; i++)
-		if (is_over(list->pdata[i]) && ++kept > KEPT_PER_PROJECT)
+		if (list->pdata[i] != ended && is_over(list->pdata[i]) && ++kept > KEPT_PER_PROJECT)
 			forget(list->pdata[i]);
 }
 
@@ -483,7 +498,6 @@ static void forget_secrets(VialBuild *build)
 void vial_build_over(VialBuild *build, const GError *error)
 {
 	VialApp *app = build->app;
-	g_autofree char *project = g_strdup(build->project);
 
 	app->builds->under_way--;
 	build->state = error ? VIAL_BUILD_FAILED : VIAL_BUILD_READY;
@@ -504,7 +518,7 @@ void vial_build_over(VialBuild *build, const GError *error)
 	if (build->is_forgotten)
 		forget(build);
 	else
-		forget_old(app, project);
+		forget_old(build);
 	pump_soon(app->builds);
 }
 
@@ -576,10 +590,15 @@ gboolean vial_build_cancel(VialBuild *build, const char *who, GError **error)
 
 	if (is_over(build))
 		return vial_fail(error, VIAL_ERROR_CONFLICT, "this build is over: it is %s", state_names[build->state]);
+	/* Since a viald that was killed, `by_id` alone tells. */
+	if (vial_build_run_is_naming(build) || vial_custom_templates_by_id(build->app, build->id))
+		return vial_fail(error, VIAL_ERROR_CONFLICT,
+		                 "this build is all but over: its template is taking its name; delete that when it is there");
 	if (build->cancelled_by)
 		return TRUE;
 	build->cancelled_by = g_strdup(who);
-	vial_build_log_event(build->log, "cancelled by %s", who);
+	if (build->log) /* NULL: it could not be opened again after a restart */
+		vial_build_log_event(build->log, "cancelled by %s", who);
 	if (build->state == VIAL_BUILD_BUILDING) {
 		vial_build_run_stop(build);
 		return TRUE;
@@ -612,21 +631,22 @@ guint vial_builds_delete_all(VialApp *app, const char *project)
 
 /* After a restart, and before one */
 
-static void fail_interrupted(VialBuild *build)
+static void end_interrupted(VialBuild *build)
 {
-	g_autofree char *path = vial_build_log_path(build->app, build->id);
 	g_autoptr(GError) error = NULL;
 	guint total = (guint)json_array_size(build->steps);
 
-	build->step = MAX(build->step, MIN(vial_build_log_last_step(path), total));
-	build->log = vial_build_log_open(path, NULL);
-	if (build->log)
-		vial_build_log_step(build->log, build->step, total);
+	build->app->builds->under_way++; /* which vial_build_over() takes off */
+	/* The template was recorded, and viald killed before the build was: it has not failed. */
+	if (vial_custom_templates_by_id(build->app, build->id)) {
+		g_free(build->template_id);
+		build->template_id = g_strdup(build->id);
+		return vial_build_over(build, NULL);
+	}
 	if (build->step > 0 && build->step <= total && !build->layer)
 		vial_fail(&error, VIAL_ERROR_UNAVAILABLE, "viald was restarted during step %u of %u; build it again", build->step, total);
 	else
 		vial_fail(&error, VIAL_ERROR_UNAVAILABLE, "viald was restarted during this build; build it again");
-	build->app->builds->under_way++;
 	vial_build_over(build, error);
 }
 
@@ -679,22 +699,15 @@ void vial_builds_resume(VialApp *app)
 	while (g_hash_table_iter_next(&iter, NULL, &value)) {
 		VialBuild *build = value;
 
-		if (build->state == VIAL_BUILD_BUILDING) {
-			g_ptr_array_add(interrupted, build);
-		} else if (build->state == VIAL_BUILD_PENDING && !build->log) {
-			g_autofree char *path = vial_build_log_path(app, build->id);
-
-			build->log = vial_build_log_open(path, NULL);
-			if (!build->log) {
-				g_ptr_array_add(interrupted, build);
-				continue;
-			}
-			vial_build_log_step(build->log, 0, (guint)json_array_size(build->steps));
+		if (is_over(build) || g_queue_find(&builds->waiting, build)) /* asked for since the start */
+			continue;
+		if (build->state == VIAL_BUILD_PENDING && build->log)
 			g_queue_insert_sorted(&builds->waiting, build, oldest_first, NULL);
-		}
+		else
+			g_ptr_array_add(interrupted, build);
 	}
 	for (guint i = 0; i < interrupted->len; i++)
-		fail_interrupted(interrupted->pdata[i]);
+		end_interrupted(interrupted->pdata[i]);
 }
 
 void vial_builds_begin(VialApp *app)

@@ -5,7 +5,8 @@
  * boot of base and layer, never from the sandbox that the steps ran in.
  *
  * What is asked for is on the disk before it is answered, without the values of secrets: they live in memory only. So a build that waits goes on
- * waiting when viald is restarted, unless it needs secrets; one that was under way fails and says in which step. Main thread only.
+ * waiting when viald is restarted, unless it needs secrets; one that was under way fails and says in which step. From load to resume, while images
+ * are baked, those of the last viald have no course but a log: they can be followed and cancelled. Main thread only.
  */
 #pragma once
 
@@ -43,7 +44,7 @@ VialBuild *vial_builds_add(VialApp *app, const VialIdentity *principal, const Vi
 /* NULL with NOT_FOUND. */
 VialBuild *vial_builds_find(VialApp *app, const char *project, const char *id, GError **error);
 GPtrArray *vial_builds_of(VialApp *app, const char *project); /* borrowed elements, newest first */
-/* CONFLICT when it is over already. It is over when nothing of it is left. */
+/* CONFLICT when it is over already, or its template is taking its name. It is over when nothing of it is left; then it still is in the list. */
 gboolean vial_build_cancel(VialBuild *build, const char *who, GError **error);
 /* Ends and forgets all of a project's; how many are not over yet. */
 guint vial_builds_delete_all(VialApp *app, const char *project);
@@ -57,7 +58,9 @@ gboolean vial_builds_use_folder(VialApp *app, const char *folder);
 
 const char *vial_build_id(const VialBuild *build);
 const char *vial_build_name(const VialBuild *build);
+/* "name:tag", or "name". Free it. */
+char *vial_build_full_name(const VialBuild *build);
 VialBuildState vial_build_state(const VialBuild *build);
 json_t *vial_build_json(const VialBuild *build, gboolean is_whole);
 char *vial_build_log_path(VialApp *app, const char *id);
-VialBuildLog *vial_build_log(const VialBuild *build); /* NULL: it is over */
+VialBuildLog *vial_build_log(const VialBuild *build); /* NULL: it is over, or after a restart its log could not be opened */

@@ -33,7 +33,7 @@ struct VialBuild {
 	char *template_id;
 	gint64 created_at_ms, started_at_ms, ended_at_ms;
 
-	VialBuildLog *log;
+	VialBuildLog *log;        /* NULL: it is over, or its file could not be opened after a restart */
 	struct VialBuildRun *run; /* while it is under way */
 	gboolean is_forgotten;    /* its project is gone: nothing of it is kept */
 };
@@ -44,6 +44,8 @@ void vial_build_run(VialBuild *build);
 void vial_build_run_stop(VialBuild *build);
 void vial_build_run_each_layer(VialBuild *build, void (*each)(const char *layer, gpointer data), gpointer data);
 gboolean vial_build_run_is_packing(const VialBuild *build);
+/* Its template is being recorded, or is there: it can only become ready, or fail because that cannot be recorded. */
+gboolean vial_build_run_is_naming(const VialBuild *build);
 /* viald stops: nothing more is done, and nothing of it is told any more. */
 void vial_build_run_abandon(VialBuild *build);
 void vial_build_run_free(VialBuild *build); /* one that was abandoned, when no sandbox is left */
@@ -52,5 +54,3 @@ void vial_build_run_free(VialBuild *build); /* one that was abandoned, when no s
 void vial_build_over(VialBuild *build, const GError *error);
 void vial_build_store(VialBuild *build, VialStoreDone done, gpointer data);
 void vial_build_set_phase(VialBuild *build, const char *phase, guint step);
-/* "name:tag", or "name". Free it. */
-char *vial_build_full_name(const VialBuild *build);

@@ -165,6 +165,11 @@ VialCustomTemplate *vial_custom_templates_find(VialApp *app, const char *project
 	return NULL;
 }
 
+VialCustomTemplate *vial_custom_templates_by_id(VialApp *app, const char *id)
+{
+	return g_hash_table_lookup(app->custom_templates->by_id, id);
+}
+
 static int by_name(gconstpointer a, gconstpointer b)
 {
 	const VialCustomTemplate *left = *(VialCustomTemplate *const *)a, *right = *(VialCustomTemplate *const *)b;
@@ -195,6 +200,17 @@ guint vial_custom_templates_count(VialApp *app, const char *project, const char 
 	for (guint i = 0; i < list->len; i++)
 		count += !key_id || strcmp(((VialCustomTemplate *)list->pdata[i])->key_id, key_id) == 0;
 	return count;
+}
+
+gboolean vial_custom_templates_replaces(VialApp *app, const char *project, const char *name, const char *tag)
+{
+	g_autofree char *full = tag ? g_strdup_printf("%s:%s", name, tag) : g_strdup(name);
+	const VialCustomTemplate *old = vial_custom_templates_find(app, project, full);
+
+	for (guint i = 0; old && i < old->tags->len; i++)
+		if (strcmp(old->tags->pdata[i], VIAL_LATEST) != 0 && g_strcmp0(old->tags->pdata[i], tag) != 0)
+			return FALSE;
+	return old != NULL;
 }
 
 VialCustomTemplate *vial_custom_templates_cached(VialApp *app, const char *project, const char *cache_key)
@@ -317,6 +333,8 @@ VialCustomTemplates *vial_custom_templates_load(VialApp *app, GError **error)
 	templates = g_new0(VialCustomTemplates, 1);
 	templates->app = app;
 	templates->by_id = g_hash_table_new_full(g_str_hash, g_str_equal, NULL, (GDestroyNotify)vial_custom_template_free);
+	templates->adding = g_ptr_array_new();
+	templates->making = g_ptr_array_new();
 	templates->doomed = g_ptr_array_new();
 	templates->knows_all = TRUE;
 	g_ptr_array_sort(records, newest_record_first);
@@ -356,9 +374,9 @@ void vial_custom_template_drop(VialApp *app, VialCustomTemplate *custom, VialSto
 
 	g_hash_table_steal(app->custom_templates->by_id, custom->id);
 	vial_store_delete_template(app->store, custom->id, done, data);
+	vial_custom_template_doom(app, custom->id, hash, custom->snapshot_id);
 	if (live)
 		vial_templates_drop(app, custom->project, name);
-	vial_custom_template_doom(app, custom->id, hash, custom->snapshot_id);
 	vial_custom_template_free(custom);
 }
 
@@ -394,6 +412,7 @@ static void on_stored(const GError *error, gpointer data)
 	g_autofree Adding *adding = data;
 	VialApp *app = adding->app;
 
+	g_ptr_array_remove(app->custom_templates->adding, adding->custom);
 	if (error) {
 		vial_custom_template_doom(app, adding->custom->id, NULL, adding->custom->snapshot_id);
 		vial_custom_template_free(adding->custom);
@@ -420,6 +439,7 @@ void vial_custom_templates_add(VialApp *app, VialCustomTemplate *custom, VialTem
 		g_ptr_array_add(custom->tags, g_strdup(tag));
 	g_ptr_array_add(custom->tags, g_strdup(VIAL_LATEST));
 	custom->created_at_ms = vial_time_now_ms();
+	g_ptr_array_add(app->custom_templates->adding, custom);
 	vial_custom_template_store(app, custom, on_stored, adding);
 }
 

@@ -47,6 +47,9 @@ gboolean vial_template_name_split(VialApp *app, const char *field, const char *t
 /* By `name` or `name:tag`. NULL: there is none. */
 VialCustomTemplate *vial_custom_templates_find(VialApp *app, const char *project, const char *name);
 
+/* NULL: there is none. */
+VialCustomTemplate *vial_custom_templates_by_id(VialApp *app, const char *id);
+
 /* What a build stands on: an image, or a project's own that is ready. */
 typedef struct {
 	VialTemplate *template; /* its name, files, environment and sizes */
@@ -58,8 +61,14 @@ void vial_template_base_clear(VialTemplateBase *base);
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC(VialTemplateBase, vial_template_base_clear)
 /* FALSE with a sentence. */
 gboolean vial_custom_templates_base(VialApp *app, const char *project, const char *name, VialTemplateBase *out, GError **error);
+/* Whether a build on it may have these (names to values, or NULL): not where a memory is kept. FALSE with a sentence. */
+gboolean vial_template_base_takes_secrets(const VialTemplateBase *base, const json_t *secrets, GError **error);
 GPtrArray *vial_custom_templates_of(VialApp *app, const char *project); /* borrowed elements, by name */
 guint vial_custom_templates_count(VialApp *app, const char *project, const char *key_id);
+/* Those that are being made out of sandboxes of this project (or by this key) and will be one more. */
+guint vial_custom_templates_promised(VialApp *app, const char *project, const char *key_id);
+/* One of this name (tag NULL: none) takes the place of one that is there, so that there is not one more: it leaves that one no tag. */
+gboolean vial_custom_templates_replaces(VialApp *app, const char *project, const char *name, const char *tag);
 /* One with that key whose layer or snapshot is there; NULL: none. */
 VialCustomTemplate *vial_custom_templates_cached(VialApp *app, const char *project, const char *cache_key);
 
@@ -88,5 +97,7 @@ void vial_custom_template_from_sandbox(VialSandbox *sandbox, const VialIdentity 
 /* The template that is this snapshot; NULL: none. */
 const VialCustomTemplate *vial_custom_templates_with_snapshot(VialApp *app, const char *snapshot_id);
 
+/* A checkpoint of this one has been made, or could not be: if it was deleted meanwhile, what lies in its folder goes again. */
+void vial_custom_template_baked(VialApp *app, const VialTemplate *template);
 /* Removes layers and folders that nobody needs, off the main loop. */
 void vial_layers_collect(VialApp *app);

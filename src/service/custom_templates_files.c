@@ -9,6 +9,7 @@
 
 #include "service/builds.h"
 #include "service/custom_templates_private.h"
+#include "service/edition.h"
 #include "service/layer.h"
 #include "service/sandbox_private.h"
 #include "util/log.h"
@@ -19,20 +20,20 @@
 
 typedef struct {
 	char *folder;
-	char *hash; /* of the template; NULL: nobody can be using it */
+	char **hashes; /* of the template and its other sizes; NULL: nobody can be using it */
 	char *snapshot_id;
 } Doomed;
 
 static void doomed_free(Doomed *doomed)
 {
 	g_free(doomed->folder);
-	g_free(doomed->hash);
+	g_strfreev(doomed->hashes);
 	g_free(doomed->snapshot_id);
 	g_free(doomed);
 }
 
 /* Whoever is being created reads its checkpoint; afterwards it has all it needs. */
-static gboolean is_being_read(VialApp *app, const char *hash)
+static gboolean is_being_read(VialApp *app, char **hashes)
 {
 	GHashTableIter iter;
 	gpointer value;
@@ -41,7 +42,8 @@ static gboolean is_being_read(VialApp *app, const char *hash)
 	while (g_hash_table_iter_next(&iter, NULL, &value)) {
 		const VialSandbox *sandbox = value;
 
-		if (sandbox->state == VIAL_STATE_CREATING && g_strcmp0(sandbox->template_hash, hash) == 0)
+		if (sandbox->state == VIAL_STATE_CREATING && sandbox->template_hash &&
+		    g_strv_contains((const char *const *)hashes, sandbox->template_hash))
 			return TRUE;
 	}
 	return FALSE;
@@ -63,7 +65,7 @@ static gboolean remove_doomed(VialApp *app, const Doomed *doomed)
 	g_autofree char *path = folder_path(app, doomed->folder);
 	VialSnapshot *snapshot = doomed->snapshot_id ? vial_snapshots_by_id(app, doomed->snapshot_id) : NULL;
 
-	if ((doomed->hash && is_being_read(app, doomed->hash)) || (snapshot && snapshot->users > 0))
+	if ((doomed->hashes && is_being_read(app, doomed->hashes)) || (snapshot && snapshot->users > 0))
 		return FALSE;
 	if (snapshot)
 		vial_snapshot_delete(app, snapshot, on_snapshot_gone, NULL);
@@ -93,12 +95,18 @@ void vial_custom_template_doom(VialApp *app, const char *folder, const char *has
 {
 	Doomed *doomed = g_new0(Doomed, 1);
 
-	*doomed = (Doomed){ g_strdup(folder), g_strdup(hash), g_strdup(snapshot_id) };
+	*doomed = (Doomed){ g_strdup(folder), hash ? vial_edition_hashes(app, hash) : NULL, g_strdup(snapshot_id) };
 	if (remove_doomed(app, doomed))
 		return doomed_free(doomed);
 	g_ptr_array_add(app->custom_templates->doomed, doomed);
 	if (!app->custom_templates->retry)
 		app->custom_templates->retry = g_timeout_add(RETRY_MS, on_retry, app);
+}
+
+void vial_custom_template_baked(VialApp *app, const VialTemplate *template)
+{
+	if (template->folder && !vial_custom_templates_by_id(app, template->folder))
+		vial_custom_template_doom(app, template->folder, template->base_hash ? template->base_hash : template->hash, NULL);
 }
 
 /* Layers */
@@ -108,19 +116,28 @@ static void need(const char *layer, gpointer data)
 	g_hash_table_add(data, g_strdup(layer));
 }
 
+static void need_all(const VialCustomTemplate *custom, GHashTable *promised)
+{
+	const json_t *item;
+	gsize i;
+
+	json_array_foreach (json_object_get(custom->record, "layers"), i, item)
+		need(json_string_value(item), promised);
+}
+
 /* Those that no sandbox, no snapshot and no template in the list has, but that are needed all the same. */
 static GHashTable *promised_layers(VialApp *app)
 {
 	GHashTable *promised = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, NULL);
-	const json_t *item;
+	const GPtrArray *adding = app->custom_templates->adding;
 	GHashTableIter iter;
 	gpointer value;
-	gsize i;
 
 	g_hash_table_iter_init(&iter, app->custom_templates->by_id);
 	while (g_hash_table_iter_next(&iter, NULL, &value))
-		json_array_foreach (json_object_get(((VialCustomTemplate *)value)->record, "layers"), i, item)
-			need(json_string_value(item), promised);
+		need_all(value, promised);
+	for (guint i = 0; i < adding->len; i++)
+		need_all(adding->pdata[i], promised);
 	vial_builds_each_layer(app, need, promised);
 	return promised;
 }
@@ -201,6 +218,7 @@ static void on_ready(VialTemplate *template, const GError *error, gpointer data)
 			g_free(custom->problem);
 			custom->problem = g_strdup_printf("it could not be baked again: %s", error->message);
 		}
+		vial_custom_template_baked(app, template);
 		vial_template_free(template);
 		return;
 	}
@@ -246,6 +264,8 @@ void vial_custom_templates_free(VialCustomTemplates *templates)
 	g_clear_handle_id(&templates->retry, g_source_remove);
 	for (guint i = 0; i < templates->doomed->len; i++)
 		doomed_free(templates->doomed->pdata[i]);
+	g_ptr_array_unref(templates->adding);
+	g_ptr_array_unref(templates->making);
 	g_ptr_array_unref(templates->doomed);
 	g_hash_table_unref(templates->by_id);
 	g_free(templates);

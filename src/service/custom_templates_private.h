@@ -7,6 +7,8 @@
 struct VialCustomTemplates {
 	VialApp *app;
 	GHashTable *by_id;
+	GPtrArray *adding;  /* those that are being recorded: not in the list yet, but their files are theirs */
+	GPtrArray *making;  /* out of sandboxes: custom_templates_show.c's, until they are in the list */
 	GPtrArray *doomed;  /* what is to be removed once nobody uses it */
 	guint retry;        /* a look at those */
 	guint coming_up;    /* those that are not ready yet since the start */

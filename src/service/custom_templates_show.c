@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A custom template as the API shows it, and one that is made out of a sandbox. */
 #include <glib/gstdio.h>
+#include <string.h>
 
 #include "service/custom_templates_private.h"
 #include "service/layer.h"
@@ -96,14 +97,32 @@ json_t *vial_custom_template_json(VialApp *app, const VialCustomTemplate *custom
 typedef struct {
 	VialApp *app;
 	VialCustomTemplate *custom;
-	char *tag;
+	char *project, *key_id, *name, *tag; /* what a quota wants to know of it */
 	void (*done)(VialCustomTemplate *custom, const GError *error, gpointer data);
 	gpointer data;
 } Making;
 
+guint vial_custom_templates_promised(VialApp *app, const char *project, const char *key_id)
+{
+	const GPtrArray *list = app->custom_templates->making;
+	guint count = 0;
+
+	for (guint i = 0; i < list->len; i++) {
+		const Making *making = list->pdata[i];
+
+		count += strcmp(making->project, project) == 0 && (!key_id || strcmp(making->key_id, key_id) == 0) &&
+		         !vial_custom_templates_replaces(app, project, making->name, making->tag);
+	}
+	return count;
+}
+
 static void making_end(Making *making, VialCustomTemplate *custom, const GError *error)
 {
+	g_ptr_array_remove(making->app->custom_templates->making, making);
 	making->done(error ? NULL : custom, error, making->data);
+	g_free(making->project);
+	g_free(making->key_id);
+	g_free(making->name);
 	g_free(making->tag);
 	g_free(making);
 }
@@ -139,8 +158,17 @@ void vial_custom_template_from_sandbox(VialSandbox *sandbox, const VialIdentity 
 		return;
 	}
 	making = g_new0(Making, 1);
-	*making = (Making){ .app = sandbox->app, .tag = g_strdup(tag), .done = done, .data = data };
+	*making = (Making){
+		.app = sandbox->app,
+		.project = g_strdup(sandbox->project),
+		.key_id = g_strdup(principal->id),
+		.name = g_strdup(name),
+		.tag = g_strdup(tag),
+		.done = done,
+		.data = data,
+	};
 	making->custom = vial_custom_template_new(id, sandbox->project, principal->id, name);
 	making->custom->sandbox_id = g_strdup(sandbox->id);
+	g_ptr_array_add(sandbox->app->custom_templates->making, making);
 	vial_snapshot_take(sandbox, principal, NULL, on_taken, making);
 }

@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "service/custom_templates.h"
 #include "service/template_private.h"
 #include "util/log.h"
 #include "util/time.h"
@@ -167,6 +168,21 @@ guint vial_editions_ready(VialApp *app, const VialTemplate *template)
 	return count(app->templates, template->hash, TRUE);
 }
 
+char **vial_edition_hashes(VialApp *app, const char *hash)
+{
+	GPtrArray *all = all_editions(app->templates);
+	g_autoptr(GStrvBuilder) builder = g_strv_builder_new();
+
+	g_strv_builder_add(builder, hash);
+	for (guint i = 0; i < all->len; i++) {
+		const VialTemplate *template = ((Edition *)all->pdata[i])->template;
+
+		if (strcmp(template->base_hash, hash) == 0)
+			g_strv_builder_add(builder, template->hash);
+	}
+	return g_strv_builder_end(builder);
+}
+
 static void on_ready(VialTemplate *template, const GError *error, gpointer data)
 {
 	Edition *edition = data;
@@ -178,6 +194,7 @@ static void on_ready(VialTemplate *template, const GError *error, gpointer data)
 	if (error)
 		vial_log_warning("template", "a size could not be baked, its sandboxes boot cold", "template", template->name, "error",
 		                 error->message);
+	vial_custom_template_baked(edition->app, template); /* who waits is being created, and so keeps it */
 	for (guint i = 0; i < waiting->len; i++) {
 		Waiter *waiter = &g_array_index(waiting, Waiter, i);
 

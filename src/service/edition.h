@@ -20,6 +20,8 @@ VialTemplate *vial_edition_find(VialApp *app, const char *hash);
 typedef void (*VialEditionReady)(VialTemplate *edition, gpointer data);
 void vial_edition_prepare(VialApp *app, const char *hash, VialEditionReady done, gpointer data);
 
+/* The hashes of a template's sizes, ready or not, which its sandboxes may carry; its own first. Free it. */
+char **vial_edition_hashes(VialApp *app, const char *hash);
 /* How many of a template's are ready. */
 guint vial_editions_ready(VialApp *app, const VialTemplate *template);
 void vial_editions_free(VialTemplates *templates);

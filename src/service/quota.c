@@ -560,13 +560,14 @@ static gboolean fits_template(const Scope *scope, const VialQuotas *quotas, cons
 
 	if (limit == VIAL_NO_QUOTA)
 		return TRUE;
-	used = vial_custom_templates_count(scope->app, scope->project, key_id) + vial_builds_promised(scope->app, scope->project, key_id);
+	used = vial_custom_templates_count(scope->app, scope->project, key_id) + vial_builds_promised(scope->app, scope->project, key_id) +
+	       vial_custom_templates_promised(scope->app, scope->project, key_id);
 	if (used < limit)
 		return TRUE;
 	return vial_fail_with(
 		error, VIAL_ERROR_QUOTA, make_detail("max_templates", scope, (double)limit, used, 1, which_templates(scope->app, scope->project)),
 		"%s %s has %u of %" G_GINT64_FORMAT
-		" templates, those that are being built included, so one more cannot be made; delete some, or have an operator raise max_templates",
+		" templates, those that are being made included, so one more cannot be made; delete some, or have an operator raise max_templates",
 		scope->key_name ? "the key" : "the project", scope->key_name ? scope->key_name : scope->project, used, limit);
 }
 
@@ -574,12 +575,11 @@ gboolean vial_quota_admit_template(VialApp *app, const VialIdentity *principal, 
 {
 	const VialProject *project = vial_projects_find(app->projects, principal->project);
 	Scope whole = { app, principal->project, NULL }, own = { app, principal->project, name_of(principal) };
-	g_autofree char *full = tag ? g_strdup_printf("%s:%s", name, tag) : g_strdup(name);
 
 	if (!project)
 		return vial_fail(error, VIAL_ERROR_CONFLICT, "the project %s is being deleted", principal->project);
-	if (vial_custom_templates_find(app, principal->project, full))
-		return TRUE; /* it takes that one's place */
+	if (vial_custom_templates_replaces(app, principal->project, name, tag))
+		return TRUE;
 	return fits_template(&whole, project->quotas, NULL, error) && fits_template(&own, principal->limits, principal->id, error);
 }
 

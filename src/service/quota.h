@@ -37,7 +37,8 @@ void vial_quota_end_run(VialApp *app, const char *project, const char *principal
 /* A snapshot of that size beside those there are; 0: is there any room at all? */
 gboolean vial_quota_admit_snapshot(VialApp *app, const VialIdentity *principal, const char *project, gint64 size_bytes, GError **error);
 
-/* A custom template of that name (tag NULL: none) beside those there are and those that are being built; one more tag of a name counts as one. */
+/* A custom template of that name (tag NULL: none) beside those there are, are being built and are being made out of sandboxes; one more tag of a name
+ * counts as one, and one that leaves the one before it no tag counts as none. */
 gboolean vial_quota_admit_template(VialApp *app, const VialIdentity *principal, const char *name, const char *tag, GError **error);
 
 /* Ceilings: what may be asked for at all. FORBIDDEN, with the ceiling's name. */

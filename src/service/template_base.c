@@ -56,6 +56,17 @@ gboolean vial_custom_templates_base(VialApp *app, const char *project, const cha
 	return vial_fail(error, VIAL_ERROR_INVALID, "there is no template \"%.64s\"; GET /v1/templates lists them", name);
 }
 
+/* What was in a memory cannot be taken out of it again. */
+gboolean vial_template_base_takes_secrets(const VialTemplateBase *base, const json_t *secrets, GError **error)
+{
+	return !base->snapshot_id || json_object_size(secrets) == 0 ||
+	       vial_fail(
+		       error, VIAL_ERROR_INVALID,
+		       "field \"secrets\": \"%s\" was made out of a sandbox, and what is built on it keeps a memory, where secrets would stay; build "
+		       "without them, or on another base",
+		       base->template->name);
+}
+
 gboolean vial_custom_template_is_stale(VialApp *app, const VialCustomTemplate *custom)
 {
 	g_auto(VialTemplateBase) base = { 0 };

@@ -3,6 +3,7 @@
 
 from concurrent.futures import ThreadPoolExecutor
 
+from builds import Builder
 from tools import check_refusal, out, run, wait_until
 
 
@@ -116,6 +117,19 @@ def test_deleting_a_template_leaves_alone_what_was_made_of_it_and_its_layer_goes
     wait_until(lambda: {path.name for path in (daemon.data / "templates").iterdir()} == known)
 
 
+def test_one_that_is_deleted_while_another_size_of_it_is_baked_leaves_nothing_and_whoever_wanted_that_gets_it(builder, daemon):
+    client = builder.client
+    home = daemon.data / "templates" / version(builder, "sized", "kept")["build_id"]
+    with ThreadPoolExecutor(1) as pool:
+        wanted = pool.submit(client.create, "sized", cpu=3)
+        wait_until(lambda: list(home.glob("baking-*")), 60, 0.01)
+        builder.delete("sized")
+        sandbox = wanted.result()
+    assert out(sandbox, "cat /opt/version") == "kept\n"
+    sandbox.delete()
+    wait_until(lambda: not list(home.parent.glob(f"{home.name}*")))
+
+
 def test_a_sandbox_as_it_is_now_becomes_a_template_and_goes_on(builder):
     client = builder.client
     origin = client.create("minimal")
@@ -176,6 +190,10 @@ def test_quotas_and_narrowed_keys_hold_for_builds(builder, daemon):
     assert "tiers" in check_refusal(ask(key(), tier="4x16"), 403)
     assert "allow.templates" in check_refusal(ask(key(allow={"templates": ["other"]})), 403)
     assert "allow.templates" in check_refusal(ask(key(allow={"templates": ["minimal"]})), 403)
+    slow_one = ask(key(), steps=[{"run": "sleep 1000"}]).json()["build_id"]
+    cancel = ("POST", f"/v1/templates/builds/{slow_one}/cancel")
+    assert "allow.templates" in check_refusal(key(allow={"templates": ["minimal"]}).ask(*cancel), 403)
+    assert key(allow={"templates": ["t"]}).ask(*cancel).status == 200
     check_refusal(daemon.client(operator.call("POST", "/v1/keys", {"name": "r", "role": "runner", "project": "small-one"})["key"]).ask(
         "POST", "/v1/templates", {"name": "t", "steps": [{"run": "true"}]}), 403)
     operator.call("PUT", "/v1/projects/small-one/quotas", {"max_sandboxes": 0})
@@ -183,3 +201,24 @@ def test_quotas_and_narrowed_keys_hold_for_builds(builder, daemon):
     wait_until(lambda: key().call("GET", f"/v1/templates/builds/{inner}")["status"] == "failed")
     assert "max_sandboxes" in key().call("GET", f"/v1/templates/builds/{inner}")["error"]
     operator.call("DELETE", "/v1/projects/small-one")
+
+
+def test_the_number_of_templates_holds_while_some_are_being_made_and_for_names_that_keep_another_tag(builder, daemon):
+    operator = builder.client
+    operator.call("POST", "/v1/projects", {"name": "few"})
+    operator.call("PUT", "/v1/projects/few/quotas", {"max_templates": 1})
+    mine = Builder(daemon.client(operator.call("POST", "/v1/keys", {"name": "k", "role": "developer", "project": "few"})["key"]))
+    sandboxes = [mine.client.create("minimal") for _ in range(2)]
+    with ThreadPoolExecutor(2) as pool:
+        made = list(pool.map(lambda i: sandboxes[i].ask("POST", "/template", {"name": f"made-{i}"}), range(2)))
+    assert sorted(answer.status for answer in made) == [201, 429], [answer.body for answer in made]
+    assert len(mine.client.call("GET", "/v1/snapshots")) == 1
+    (name,) = (template["name"] for template in mine.client.call("GET", "/v1/templates") if not template["is_global"])
+    sandboxes[0].call("POST", "/template", {"name": name})  # in its place
+    for sandbox in sandboxes:
+        sandbox.delete()
+    mine.delete(name)
+    mine.build("a:v1", steps=[{"env": {"A": "b"}}])
+    assert "max_templates" in check_refusal(mine.refuse("a", steps=[{"env": {"A": "c"}}]), 429), "a:v1 would stay beside it"
+    mine.build("a:v1", steps=[{"env": {"A": "c"}}])
+    operator.call("DELETE", "/v1/projects/few")

@@ -4,7 +4,7 @@
 import pytest
 
 from builds import Builder
-from tools import check_refusal, out, run, slow, wait_until
+from tools import check_refusal, database, out, run, slow, wait_until
 
 
 def builder_of(daemon):
@@ -69,6 +69,51 @@ def test_builds_wait_for_their_turn_and_more_than_may_are_refused(start_daemon):
     operator.call("DELETE", "/v1/projects/another")
     operator.call("POST", f"/v1/templates/builds/{first}/cancel")
     builder.wait(first)
+
+
+def test_one_that_waited_longer_than_a_hundred_that_are_over_is_cancelled_and_told_of(start_daemon):
+    daemon = start_daemon()
+    builder = builder_of(daemon)
+    client = builder.client
+    running = builder.begin("running", steps=[{"run": "sleep 1000"}])["build_id"]
+    oldest = builder.begin("oldest", steps=[{"run": "true"}])["build_id"]
+    builder.wait_step(running, 1)
+    for _ in range(100):
+        client.call("POST", f"/v1/templates/builds/{builder.begin('later', steps=[{'run': 'true'}])['build_id']}/cancel")
+    told = client.call("POST", f"/v1/templates/builds/{oldest}/cancel")
+    assert (told["build_id"], told["status"], told["name"]) == (oldest, "failed", "oldest")
+    assert builder.get(oldest)["status"] == "failed" and "cancelled by" in builder.log(oldest)[-1]["text"]
+    assert len(client.call("GET", "/v1/templates/builds?status=failed")) == 100
+    client.call("POST", f"/v1/templates/builds/{running}/cancel")
+    builder.wait(running)
+
+
+def test_a_build_with_secrets_fails_when_its_base_has_become_a_memory_while_it_waited(start_daemon):
+    daemon = start_daemon()
+    builder = builder_of(daemon)
+    client = builder.client
+    builder.build("ground", steps=[{"run": "true"}])
+    running = builder.begin("running", steps=[{"run": "sleep 1000"}])["build_id"]
+    waiting = builder.begin("waiting", base="ground", steps=[{"run": "echo $TOKEN"}], secrets={"TOKEN": "some-secret"})["build_id"]
+    sandbox = client.create("minimal")
+    sandbox.call("POST", "/template", {"name": "ground"})
+    sandbox.delete()
+    client.call("POST", f"/v1/templates/builds/{running}/cancel")
+    build = builder.wait(waiting)
+    assert build["status"] == "failed" and "memory" in build["error"] and build["step"] == 0, build
+    check_refusal(client.ask("GET", "/v1/templates/waiting"), 404)
+
+
+def test_a_sandbox_that_ends_before_its_build_has_it_is_not_left_behind(start_daemon, tmp_path):
+    faults = tmp_path / "faults"
+    faults.write_text("build.created\n")
+    daemon = start_daemon(env={"VIAL_FAULTS": str(faults)})
+    builder = builder_of(daemon)
+    build = builder.fail("none", steps=[{"run": "true"}])
+    assert "cannot be used" in build["error"]
+    assert database(daemon).execute("SELECT count(*) FROM sandboxes").fetchone() == (0,)
+    faults.write_text("")
+    builder.build("none", steps=[{"run": "true"}])
 
 
 def test_a_build_on_a_disk_that_is_nearly_full_fails_with_a_sentence_and_leaves_nothing(start_daemon, tmp_path):
