@@ -6,6 +6,7 @@
 #include "service/capacity.h"
 #include "service/custom_templates.h"
 #include "service/edition.h"
+#include "service/memory_of.h"
 #include "service/pool.h"
 #include "service/quota.h"
 #include "service/sandbox_private.h"
@@ -225,7 +226,9 @@ static void apply_snapshot(VialSandbox *sandbox, const VialSnapshot *snapshot, c
 	sandbox->layers = vial_snapshot_layers(snapshot);
 	sandbox->workdir = fact(snapshot, "workdir");
 	sandbox->from_snapshot = g_strdup(snapshot->id);
-	sandbox->user = fact(snapshot, "user"); /* whose data is in it */
+	sandbox->memory_of = vial_snapshot_memory_of(snapshot);
+	if (!sandbox->session) /* a session's is its own user's, whoever's memory it began with */
+		sandbox->user = fact(snapshot, "user");
 	sandbox->limits = vial_snapshot_limits(snapshot);
 	put_env_below(sandbox, json_object_get(snapshot->facts, "env"));
 }

@@ -137,6 +137,7 @@ static VialSandbox *make_sandbox(Fork *fork)
 	child->key_id = g_strdup(fork->key_id);
 	child->agent = g_strdup(parent->agent);
 	child->user = g_strdup(parent->user); /* of no session, but his all the same */
+	child->memory_of = g_strdupv(parent->memory_of);
 	child->template_name = g_strdup(parent->template_name);
 	child->template_hash = g_strdup(parent->template_hash);
 	child->rootfs = g_strdup(parent->rootfs);

@@ -10,6 +10,7 @@
 
 #include "service/freeze.h"
 #include "service/manifest.h"
+#include "service/memory_of.h"
 #include "service/sandbox_private.h"
 #include "service/slots.h"
 #include "util/fault.h"
@@ -41,11 +42,12 @@ json_t *vial_sandbox_facts(const VialSandbox *sandbox, const char *kind)
 
 	for (char **layer = sandbox->layers; layer && *layer; layer++)
 		json_array_append_new(layers, json_string(*layer));
-	return json_pack("{s:s, s:s, s:s, s:s*, s:s*, s:s*, s:o*, s:s*, s:f, s:I, s:I, s:I, s:O, s:s*, s:s*}", "kind", kind, "sandbox_id",
+	return json_pack("{s:s, s:s, s:s, s:s*, s:s*, s:s*, s:o*, s:s*, s:f, s:I, s:I, s:I, s:O, s:s*, s:s*, s:o*}", "kind", kind, "sandbox_id",
 	                 sandbox->id, "template", sandbox->template_name, "template_hash", sandbox->template_hash, "rootfs", sandbox->rootfs,
 	                 "runtime_dir", sandbox->runtime_dir, "layers", layers, "workdir", sandbox->workdir, "cpu", sandbox->limits.cpu, "memory_mb",
 	                 (json_int_t)sandbox->limits.memory_mb, "disk_mb", (json_int_t)sandbox->limits.disk_mb, "process_limit",
-	                 (json_int_t)sandbox->limits.process_limit, "env", sandbox->env, "agent", sandbox->agent, "user", sandbox->user);
+	                 (json_int_t)sandbox->limits.process_limit, "env", sandbox->env, "agent", sandbox->agent, "user", sandbox->user, "memory_of",
+	                 vial_memory_of_json(sandbox->memory_of));
 }
 
 static void hibernation_settle(VialTransition *transition, const GError *error)

@@ -15,6 +15,7 @@
 
 #include "service/boot.h"
 #include "service/capacity.h"
+#include "service/memory_of.h"
 #include "service/pool.h"
 #include "service/quota.h"
 #include "service/sandbox_private.h"
@@ -34,6 +35,7 @@ typedef struct {
 	char *runtime_dir;
 	char **layers;
 	char *workdir;
+	char **memory_of;
 	char *generation;
 	VialInstance *instance;
 } Machine;
@@ -70,6 +72,7 @@ static void machine_clear(Machine *machine)
 	g_free(machine->runtime_dir);
 	g_strfreev(machine->layers);
 	g_free(machine->workdir);
+	g_strfreev(machine->memory_of);
 	g_free(machine->generation);
 	*machine = (Machine){ 0 };
 }
@@ -108,15 +111,22 @@ static void swap_text(char **left, char **right)
 	*right = kept;
 }
 
+static void swap_list(char ***left, char ***right)
+{
+	char **kept = *left;
+
+	*left = *right;
+	*right = kept;
+}
+
 static void swap(Exchange *exchange)
 {
 	VialSandbox *sandbox = exchange->base.sandbox;
 	Machine *other = &exchange->other;
 	VialInstance *instance = sandbox->instance;
-	char **layers = sandbox->layers;
 
-	sandbox->layers = other->layers;
-	other->layers = layers;
+	swap_list(&sandbox->layers, &other->layers);
+	swap_list(&sandbox->memory_of, &other->memory_of);
 	swap_text(&sandbox->workdir, &other->workdir);
 	swap_text(&sandbox->host_id, &other->host_id);
 	swap_text(&sandbox->template_hash, &other->template_hash);
@@ -415,6 +425,7 @@ static void rollback_begin(VialTransition *transition)
 	exchange->other.runtime_dir = fact(exchange->snapshot, "runtime_dir");
 	exchange->other.layers = vial_snapshot_layers(exchange->snapshot);
 	exchange->other.workdir = fact(exchange->snapshot, "workdir");
+	exchange->other.memory_of = vial_snapshot_memory_of(exchange->snapshot);
 	boot(exchange);
 }
 
@@ -472,6 +483,7 @@ static void surrender_begin(VialTransition *transition)
 	machine->runtime_dir = g_strdup(winner->runtime_dir);
 	machine->layers = g_strdupv(winner->layers);
 	machine->workdir = g_strdup(winner->workdir);
+	machine->memory_of = g_strdupv(winner->memory_of);
 	if (winner->state == VIAL_STATE_HIBERNATED) {
 		exchange->image = vial_hibernation_dir(winner->app, winner->id);
 		return boot(exchange);

@@ -285,6 +285,8 @@ gboolean vial_manifest_seal(VialManifests *manifests, const char *dir, json_t *f
 	if (dir_fd < 0)
 		return vial_fail(error, VIAL_ERROR_INTERNAL, "cannot open the snapshot's folder: %s", g_strerror(errno));
 	salt = new_salt();
+	while (vial_fault_measure("manifest.wait", 0))
+		g_usleep(20 * 1000);
 	files = flush_and_sum(manifests, dir, dir_fd, salt, error);
 	if (!files)
 		return FALSE;

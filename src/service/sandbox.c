@@ -47,6 +47,7 @@ void vial_sandbox_unref(VialSandbox *sandbox)
 	g_free(sandbox->agent);
 	g_free(sandbox->session);
 	g_free(sandbox->user);
+	g_strfreev(sandbox->memory_of);
 	g_free(sandbox->from_snapshot);
 	g_free(sandbox->parent);
 	g_free(sandbox->tree_id);

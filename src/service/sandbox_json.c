@@ -153,6 +153,7 @@ static const VialField kept[] = {
 	{ VIAL_FIELD("version", INT, VialSandbox, version) },
 	{ VIAL_FIELD("session", TEXT, VialSandbox, session) },
 	{ VIAL_FIELD("user", TEXT, VialSandbox, user) },
+	{ VIAL_FIELD("memory_of", LIST, VialSandbox, memory_of) },
 	{ VIAL_FIELD("is_unprepared", BOOL, VialSandbox, is_unprepared) },
 	{ VIAL_FIELD("last_call_at", INT, VialSandbox, last_call_at_ms) },
 	{ VIAL_FIELD("build", TEXT, VialSandbox, build) },

@@ -41,6 +41,7 @@ struct VialSandbox {
 	/* Which session of it; session NULL: none (see sessions.h). What is made out of a user's sandbox is his, too (see forget.h). */
 	gint64 version;
 	char *session, *user;
+	char **memory_of;            /* users whose memory it was made from, see memory_of.h; NULL: nobody's in particular */
 	gboolean is_unprepared;      /* its version's files and packages are not in it yet: nobody is let in */
 	gint64 last_call_at_ms;      /* of its session; wall clock */
 	gint64 told_last_call_at_ms; /* what its record says of that */
