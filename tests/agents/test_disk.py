@@ -13,7 +13,7 @@ import pytest
 
 from people import Agent
 from tools import check_refusal, database, wait_until
-from vial import Daemon
+from vial import Daemon, slow
 from world import at_once
 
 
@@ -110,7 +110,7 @@ def test_an_agent_that_is_deleted_while_versions_are_made_leaves_no_row(daemon):
 def test_a_version_for_which_the_disk_is_too_full_is_no_obstacle_to_the_next_start():
     """Its agent's own, small record would find room."""
     folder = Path(tempfile.mkdtemp(prefix="vial-test-", dir="/tmp"))
-    small = folder / "data"
+    small, daemon = folder / "data", None
     small.mkdir()
     os.system(f"mount -t tmpfs -o size=200m tmpfs {small}")
     try:
@@ -127,9 +127,10 @@ def test_a_version_for_which_the_disk_is_too_full_is_no_obstacle_to_the_next_sta
         assert agent.call("POST", "/versions", large)["version"] == 2
         agent = restart(daemon, agent)
         assert versions(agent) == {1: "active", 2: "ready"}
-        daemon.process.send_signal(signal.SIGINT)
-        daemon.process.wait(30)
     finally:
+        if daemon and daemon.process.poll() is None:
+            daemon.process.send_signal(signal.SIGINT)
+            daemon.process.wait(slow(30))
         os.system(f"umount {small}")
         shutil.rmtree(folder, ignore_errors=True)
 

@@ -114,40 +114,46 @@ def sandbox(strict):
 
 # A state is kept while somebody goes back to the one before
 
-@pytest.mark.parametrize("leaves", [False, True], ids=["who runs it stays", "who runs it leaves"])
-def test_a_state_that_is_kept_while_the_one_before_is_gone_back_to_is_not_the_one_to_give_way(programs, leaves):
-    """Only one may be kept, and the older of the two is in use: the new machine is held up until the state is on the disk."""
+@pytest.fixture
+def frugal(programs):
+    """One that keeps one state of a sandbox."""
     programs.clear()
     daemon = Strict(programs, "--undo-points", "1")
     daemon.wait_until_ready()
-    sandbox = daemon.client().create()
+    yield daemon
+    daemon.end()
+
+
+@pytest.mark.parametrize("leaves", [False, True], ids=["who runs it stays", "who runs it leaves"])
+def test_a_state_that_is_kept_while_the_one_before_is_gone_back_to_is_not_the_one_to_give_way(frugal, leaves):
+    """Only one may be kept, and the older of the two is in use: the new machine is held up until the state is on the disk."""
+    sandbox = frugal.client().create()
     run(sandbox, "x = 'first'")
     run(sandbox, "x = 'second'", undo=True)
     run(sandbox, "large = bytearray(b'z') * (200 << 20)")
-    (first,) = snapshot_folders(daemon)
-    machines = host_processes(daemon)
+    (first,) = snapshot_folders(frugal)
+    machines = host_processes(frugal)
     going = Leaving(sandbox, {"code": "import time; time.sleep(60)", "undo": True})
-    wait_for(lambda: [name for name in snapshot_folders(daemon) if name.endswith(".tmp")])
-    back = Asking(daemon.client(), "POST", f"{sandbox.path}/undo")
+    wait_for(lambda: [name for name in snapshot_folders(frugal) if name.endswith(".tmp")])
+    back = Asking(frugal.client(), "POST", f"{sandbox.path}/undo")
     if leaves:
         going.leave()
-    wait_for(lambda: host_processes(daemon) - machines)
-    made = host_processes(daemon) - machines
+    wait_for(lambda: host_processes(frugal) - machines)
+    made = host_processes(frugal) - machines
     assert back.is_open(), "it was over before it could be held up"
     for pid in made:
         os.kill(pid, signal.SIGSTOP)
-    wait_for(lambda: not [name for name in snapshot_folders(daemon) if name.endswith(".tmp")])
+    wait_for(lambda: not [name for name in snapshot_folders(frugal) if name.endswith(".tmp")])
     time.sleep(slow(1))  # until it is on record, and has been looked at
     for pid in made:
         os.kill(pid, signal.SIGCONT)
     assert back.join().status == 200
     going.leave()
-    assert daemon.is_well()
+    assert frugal.is_well()
     assert value(sandbox, "x") == "'first'"
     assert sandbox.refresh()["undos"] == (0 if leaves else 1)
-    wait_for(lambda: len(snapshot_folders(daemon)) == sandbox.info["undos"] and first not in snapshot_folders(daemon))
+    wait_for(lambda: len(snapshot_folders(frugal)) == sandbox.info["undos"] and first not in snapshot_folders(frugal))
     sandbox.delete()
-    daemon.end()
 
 
 def snapshot_folders(daemon):
