@@ -156,9 +156,9 @@ gboolean vial_op_agent_version_create(const VialCaller *caller, const char *name
 	if (!vial_operation_admit_agent(caller, VIAL_VERB_AGENT_VERSION, name, &agent, error) ||
 	    !(document = vial_agent_version_read(caller, request, error)))
 		return FALSE;
-	if (agent->versions->len >= VIAL_AGENT_VERSIONS_MAX)
+	about.version = vial_agent_next_version(agent);
+	if (about.version > VIAL_AGENT_VERSIONS_MAX)
 		return vial_fail(error, VIAL_ERROR_CONFLICT, "an agent has at most %d versions; make another agent", VIAL_AGENT_VERSIONS_MAX);
-	about.version = (gint64)agent->versions->len + 1;
 	entry = begin(caller, VIAL_VERB_AGENT_VERSION, &about, vial_agent_version_facts(document), error);
 	if (!entry)
 		return FALSE;

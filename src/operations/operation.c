@@ -103,6 +103,12 @@ gboolean vial_operation_admit(const VialCaller *caller, VialVerb verb, const cha
 	return TRUE;
 }
 
+/* What can be asked of an agent whose records are damaged: what there is of sessions, and to end them and it. */
+static gboolean needs_whole_agent(VialVerb verb)
+{
+	return verb != VIAL_VERB_AGENT_DELETE && verb != VIAL_VERB_SESSION_READ && verb != VIAL_VERB_SESSION_END && verb != VIAL_VERB_USER_FORGET;
+}
+
 static gboolean admit_agent(const VialCaller *caller, VialVerb verb, const char *name, VialAgent **out_agent, GError **error)
 {
 	if (!may(caller, verb, NULL, error) || !has_good_origin(caller, error))
@@ -115,7 +121,9 @@ static gboolean admit_agent(const VialCaller *caller, VialVerb verb, const char 
 	if (!out_agent)
 		return TRUE;
 	*out_agent = vial_agents_find(caller->app->agents, caller->principal->project, name);
-	return *out_agent || vial_fail(error, VIAL_ERROR_NOT_FOUND, "there is no agent %.64s", name);
+	if (!*out_agent)
+		return vial_fail(error, VIAL_ERROR_NOT_FOUND, "there is no agent %.64s", name);
+	return !needs_whole_agent(verb) || vial_agent_check_whole(*out_agent, error);
 }
 
 gboolean vial_operation_admit_agent(const VialCaller *caller, VialVerb verb, const char *name, VialAgent **out_agent, GError **error)

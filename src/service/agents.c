@@ -11,20 +11,29 @@
 #include "util/log.h"
 #include "util/time.h"
 
-static void version_free(gpointer data)
+/* Numbers up to which what is lost can be told from what never was (VIAL_AGENT_VERSIONS_MAX of operations/limits.h): a damaged row may have any. */
+#define NUMBER_MAX 10000
+
+void vial_agent_version_free(gpointer data)
 {
 	VialAgentVersion *version = data;
 
+	if (!version)
+		return;
 	json_decref(version->document);
 	g_free(version);
 }
 
-static void agent_free(gpointer data)
+void vial_agent_unref(gpointer data)
 {
 	VialAgent *agent = data;
 
+	if (--agent->refs > 0)
+		return;
 	vial_sessions_clear(agent);
 	g_ptr_array_unref(agent->versions);
+	vial_agent_changes_free(agent->changes);
+	g_free(agent->damage);
 	g_free(agent->id);
 	g_free(agent->project);
 	g_free(agent->name);
@@ -36,8 +45,9 @@ static VialAgent *agent_new(VialApp *app, const char *id, const char *project, c
 {
 	VialAgent *agent = g_new0(VialAgent, 1);
 
-	*agent = (VialAgent){ .app = app, .id = g_strdup(id), .project = g_strdup(project), .name = g_strdup(name) };
-	agent->versions = g_ptr_array_new_with_free_func(version_free);
+	*agent = (VialAgent){ .app = app, .refs = 1, .id = g_strdup(id), .project = g_strdup(project), .name = g_strdup(name) };
+	agent->versions = g_ptr_array_new_with_free_func(vial_agent_version_free);
+	agent->changes = vial_agent_changes_new();
 	vial_sessions_init(agent);
 	return agent;
 }
@@ -111,7 +121,7 @@ json_t *vial_agent_version_json(const VialAgent *agent, const VialAgentVersion *
 
 /* In the store */
 
-void vial_agent_store(const VialAgent *agent, VialStoreDone done, gpointer data)
+void vial_agent_store_active(const VialAgent *agent, gint64 active, const VialAgentVersionRecord *version, VialStoreDone done, gpointer data)
 {
 	g_autoptr(json_t) document = json_pack("{s:s}", "description", agent->description);
 	g_autofree char *text = vial_json_dump(document);
@@ -121,31 +131,19 @@ void vial_agent_store(const VialAgent *agent, VialStoreDone done, gpointer data)
 		.name = agent->name,
 		.state = agent->is_deleting ? "deleting" : "active",
 		.document = text,
-		.active = agent->active,
+		.active = active,
 		.created_at = agent->created_at_ms,
 	};
 
-	vial_store_put_agent(agent->app->store, &record, done, data);
+	if (version)
+		vial_store_put_active_version(agent->app->store, version, &record, done, data);
+	else
+		vial_store_put_agent(agent->app->store, &record, done, data);
 }
 
-static char *version_id(const VialAgent *agent, const VialAgentVersion *version)
+void vial_agent_store(const VialAgent *agent, VialStoreDone done, gpointer data)
 {
-	return g_strdup_printf("%s/%" G_GINT64_FORMAT, agent->id, version->number);
-}
-
-static void store_version(const VialAgent *agent, const VialAgentVersion *version, VialStoreDone done, gpointer data)
-{
-	g_autofree char *id = version_id(agent, version), *text = vial_json_dump(version->document);
-	VialAgentVersionRecord record = {
-		.id = id,
-		.agent_id = agent->id,
-		.number = version->number,
-		.document = text,
-		.retired_at = version->retired_at_ms,
-		.created_at = version->created_at_ms,
-	};
-
-	vial_store_put_agent_version(agent->app->store, &record, done, data);
+	vial_agent_store_active(agent, agent->active, NULL, done, data);
 }
 
 static int by_number(gconstpointer a, gconstpointer b)
@@ -187,15 +185,57 @@ static gboolean load_versions(VialStore *store, GHashTable *by_id, GError **erro
 	return TRUE;
 }
 
-static gboolean check_numbers(const VialAgent *agent, GError **error)
+/* A version in the place of each that is lost: the sessions of those find it, and so nobody ends their sandboxes. Takes the array's elements. */
+static GPtrArray *fill_holes(GPtrArray *found, gint64 last)
 {
-	g_ptr_array_sort(agent->versions, by_number);
-	for (guint i = 0; i < agent->versions->len; i++)
-		if (((const VialAgentVersion *)agent->versions->pdata[i])->number != (gint64)i + 1)
-			return vial_fail(error, VIAL_ERROR_INVALID, "the agent \"%s\" has lost its version %u: repair the table agent_versions",
-			                 agent->name, i + 1);
-	return agent->active <= (gint64)agent->versions->len ||
-	       vial_fail(error, VIAL_ERROR_INVALID, "the agent \"%s\" has lost its active version: repair the table agent_versions", agent->name);
+	GPtrArray *versions = g_ptr_array_new_with_free_func(vial_agent_version_free);
+	guint next = 0;
+
+	for (gint64 number = 1; number <= MIN(last, NUMBER_MAX); number++) {
+		VialAgentVersion *version = NULL;
+
+		for (; next < found->len && ((const VialAgentVersion *)found->pdata[next])->number <= number; next++)
+			if (((const VialAgentVersion *)found->pdata[next])->number == number && !version)
+				version = g_steal_pointer(&found->pdata[next]);
+		if (!version) {
+			version = g_new0(VialAgentVersion, 1);
+			*version = (VialAgentVersion){ .number = number, .document = json_object() };
+		}
+		g_ptr_array_add(versions, version);
+	}
+	g_ptr_array_unref(found);
+	return versions;
+}
+
+/* What is lost costs its own agent its calls until it is repaired, and nobody else anything. */
+static void check_numbers(VialAgent *agent)
+{
+	GPtrArray *found = agent->versions;
+	gint64 last = agent->active;
+
+	g_ptr_array_sort(found, by_number);
+	for (guint i = 0; i < found->len && !agent->damage; i++)
+		if (((const VialAgentVersion *)found->pdata[i])->number != (gint64)i + 1)
+			agent->damage = g_strdup_printf("its version %u", i + 1);
+	if (!agent->damage && agent->active > (gint64)found->len)
+		agent->damage = g_strdup("its active version");
+	if (!agent->damage)
+		return;
+	if (found->len > 0)
+		last = MAX(last, ((const VialAgentVersion *)found->pdata[found->len - 1])->number);
+	agent->versions = fill_holes(found, last);
+	vial_log_error("agent",
+	               "it has lost a version and cannot be called: repair the table agent_versions and start viald again, or delete the agent",
+	               "agent", agent->name, "project", agent->project, "lost", agent->damage);
+}
+
+gboolean vial_agent_check_whole(const VialAgent *agent, GError **error)
+{
+	return !agent->damage ||
+	       vial_fail(
+		       error, VIAL_ERROR_CONFLICT,
+		       "the agent \"%s\" has lost %s: it cannot be called until whoever keeps this Vial has repaired its records; it can be deleted",
+		       agent->name, agent->damage);
 }
 
 static VialAgent *from_record(VialApp *app, const VialAgentRecord *record, GError **error)
@@ -211,7 +251,7 @@ static VialAgent *from_record(VialApp *app, const VialAgentRecord *record, GErro
 	agent = agent_new(app, record->id, record->project, record->name);
 	agent->description = g_strdup(description ? description : "");
 	agent->is_deleting = strcmp(record->state, "deleting") == 0;
-	agent->active = record->active;
+	agent->active = agent->stored_active = record->active;
 	agent->created_at_ms = record->created_at;
 	return agent;
 }
@@ -227,7 +267,7 @@ VialAgents *vial_agents_load(VialApp *app, GError **error)
 		return NULL;
 	agents = g_new0(VialAgents, 1);
 	agents->app = app;
-	agents->by_name = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, agent_free);
+	agents->by_name = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, vial_agent_unref);
 	for (guint i = 0; i < records->len && is_good; i++) {
 		VialAgent *agent = from_record(app, records->pdata[i], error);
 
@@ -243,8 +283,8 @@ VialAgents *vial_agents_load(VialApp *app, GError **error)
 		gpointer value;
 
 		g_hash_table_iter_init(&iter, agents->by_name);
-		while (is_good && g_hash_table_iter_next(&iter, NULL, &value))
-			is_good = check_numbers(value, error);
+		while (g_hash_table_iter_next(&iter, NULL, &value))
+			check_numbers(value);
 	}
 	if (!is_good)
 		g_clear_pointer(&agents, vial_agents_free);
@@ -336,43 +376,17 @@ VialAgent *vial_agents_create(VialApp *app, const char *project, const char *nam
 	return agent;
 }
 
-VialAgentVersion *vial_agent_add_version(VialAgent *agent, json_t *document, gboolean is_activated, VialStoreDone done, gpointer data)
-{
-	VialAgentVersion *version = g_new0(VialAgentVersion, 1);
-	gboolean is_active = is_activated || agent->active == 0;
-
-	*version = (VialAgentVersion){ .number = (gint64)agent->versions->len + 1, .document = document, .created_at_ms = vial_time_now_ms() };
-	g_ptr_array_add(agent->versions, version);
-	/* In this order, so that no agent is ever found with an active version that is not there. */
-	store_version(agent, version, is_active ? NULL : done, data);
-	if (is_active)
-		vial_agent_activate(agent, version, done, data);
-	return version;
-}
-
-void vial_agent_activate(VialAgent *agent, const VialAgentVersion *version, VialStoreDone done, gpointer data)
-{
-	agent->active = version->number;
-	vial_agent_store(agent, done, data);
-}
-
-void vial_agent_retire(VialAgent *agent, VialAgentVersion *version, VialStoreDone done, gpointer data)
-{
-	if (version->retired_at_ms == 0)
-		version->retired_at_ms = vial_time_now_ms();
-	store_version(agent, version, done, data);
-}
-
 void vial_agent_forget(VialAgent *agent, VialStoreDone done, gpointer data)
 {
 	VialStore *store = agent->app->store;
 	g_autofree char *key = key_of(agent->project, agent->name);
 
 	for (guint i = 0; i < agent->versions->len; i++) {
-		g_autofree char *id = version_id(agent, agent->versions->pdata[i]);
+		g_autofree char *id = vial_agent_version_id(agent, ((const VialAgentVersion *)agent->versions->pdata[i])->number);
 
 		vial_store_delete_agent_version(store, id, NULL, NULL);
 	}
+	vial_agent_changes_forget(agent);
 	vial_store_delete_agent(store, agent->id, done, data);
 	g_hash_table_remove(agent->app->agents->by_name, key);
 }

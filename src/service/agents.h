@@ -22,16 +22,22 @@ typedef struct {
 	guint n_sessions;
 } VialAgentVersion;
 
+typedef struct VialAgentChanges VialAgentChanges;
+
 typedef struct {
 	VialApp *app;
-	char *id; /* of its records in the store */
+	guint refs; /* the registry's, and those of what is being stored of it */
+	char *id;   /* of its records in the store */
 	char *project;
 	char *name;
 	char *description;
 	gint64 active;        /* 0: it has no version yet */
+	gint64 stored_active; /* as the store has it: what counts again if a change cannot be stored */
+	char *damage;         /* what its records have lost; NULL: they are whole */
 	gboolean is_deleting; /* nobody finds it any more, but not all of its sandboxes have ended */
 	gint64 created_at_ms;
-	GPtrArray *versions;  /* VialAgentVersion; number - 1 is its place */
+	GPtrArray *versions; /* VialAgentVersion, all of them stored; number - 1 is its place */
+	VialAgentChanges *changes;
 	GHashTable *sessions; /* sessions.c */
 	GSequence *order;     /* the same, newest first */
 } VialAgent;
@@ -49,6 +55,10 @@ VialAgent *vial_agents_find_any(const VialAgents *agents, const char *project, c
 GPtrArray *vial_agents_list(const VialAgents *agents, const char *project);
 /* NULL: there is none of that number. */
 VialAgentVersion *vial_agent_version(const VialAgent *agent, gint64 number);
+/* The number that the next one to be made will have: those that are just being stored have theirs already. */
+gint64 vial_agent_next_version(const VialAgent *agent);
+/* FALSE for one that has lost a version in the store: which, nobody could correct, so it is not called. */
+gboolean vial_agent_check_whole(const VialAgent *agent, GError **error);
 
 json_t *vial_agent_json(const VialAgent *agent);
 /* `is_whole`: with what its files hold, else only how large they are. */
@@ -57,8 +67,11 @@ json_t *vial_agent_version_json(const VialAgent *agent, const VialAgentVersion *
 /* CONFLICT when there is one of that name. `done` when it is on the disk; it exists at once. */
 VialAgent *vial_agents_create(VialApp *app, const char *project, const char *name, const char *description, VialStoreDone done, gpointer data,
                               GError **error);
-/* Takes `document`, which was checked. The first is active at once, a later one if it `is_activated`. */
-VialAgentVersion *vial_agent_add_version(VialAgent *agent, json_t *document, gboolean is_activated, VialStoreDone done, gpointer data);
+/*
+ * Takes `document`, which was checked. It is there when it is stored, under vial_agent_next_version(): then the first is active, a later one if it
+ * `is_activated`. One that cannot be stored never was, and takes those with it that were to follow it.
+ */
+void vial_agent_add_version(VialAgent *agent, json_t *document, gboolean is_activated, VialStoreDone done, gpointer data);
 void vial_agent_activate(VialAgent *agent, const VialAgentVersion *version, VialStoreDone done, gpointer data);
 /* No new sessions; those there are go on until they end. */
 void vial_agent_retire(VialAgent *agent, VialAgentVersion *version, VialStoreDone done, gpointer data);

@@ -84,6 +84,8 @@ static void exchange_settle(VialTransition *transition, const GError *error)
 	if (exchange->snapshot)
 		exchange->snapshot->users--;
 	exchange->done(error ? NULL : transition->sandbox, error, exchange->data);
+	if (exchange->is_undo) /* one that was kept meanwhile could not have its place yet */
+		vial_undo_trim(transition->sandbox);
 	machine_clear(&exchange->other);
 	vial_sandbox_unref(exchange->winner);
 	g_clear_error(&exchange->error);

@@ -519,7 +519,7 @@ static gboolean fits_snapshot(const Scope *scope, const VialQuotas *quotas, gint
 	g_autofree char *asked = NULL;
 	json_t *by;
 
-	if (limit == VIAL_NO_QUOTA || (size > 0 ? used + size <= limit : used < limit))
+	if (limit == VIAL_NO_QUOTA || (size != 0 ? used + size <= limit : used < limit))
 		return TRUE;
 	by = which_snapshots(scope->app, scope->project);
 	asked = size > 0 ? g_strdup_printf("one of %" G_GINT64_FORMAT " bytes", size) : g_strdup("one more");

@@ -34,7 +34,7 @@ gboolean vial_quota_begin_run(VialApp *app, const VialIdentity *principal, GErro
 guint64 vial_quota_runs_total(VialApp *app, const char *project); /* since the start */
 void vial_quota_end_run(VialApp *app, const char *project, const char *principal_id);
 
-/* A snapshot of that size beside those there are; 0: is there any room at all? */
+/* A snapshot of that size beside those there are; 0: is there any room at all? Less: would it be enough if so much went? */
 gboolean vial_quota_admit_snapshot(VialApp *app, const VialIdentity *principal, const char *project, gint64 size_bytes, GError **error);
 
 /* A custom template of that name (tag NULL: none) beside those there are, are being built and are being made out of sandboxes; one more tag of a name

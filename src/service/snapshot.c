@@ -282,19 +282,25 @@ static void taking_end(Taking *taking, const GError *error)
 static void on_stored(const GError *error, gpointer data)
 {
 	Taking *taking = data;
-	VialApp *app = taking->sandbox->app;
+	VialSandbox *sandbox = vial_sandbox_ref(taking->sandbox);
+	VialApp *app = sandbox->app;
+	gboolean is_undo = taking->snapshot->is_undo;
 
 	taking->snapshot->users--;
 	if (error) {
 		vial_tree_remove_later(taking->dir);
-		if (taking->snapshot->is_undo)
+		if (is_undo)
 			vial_undo_removed(app->snapshots, taking->snapshot);
 		g_hash_table_steal(app->snapshots->by_id, taking->snapshot->id);
-	} else if (taking->snapshot->is_undo && !vial_undo_settle(taking->sandbox, &taking->error)) {
+	} else if (is_undo && !vial_undo_settle(sandbox, &taking->error)) {
 		taking->is_forgotten = TRUE;
 		error = taking->error;
 	}
 	taking_end(taking, error);
+	/* Only now: of two that were sealed in the wrong order, this one may be the one to go. */
+	if (is_undo)
+		vial_undo_trim(sandbox);
+	vial_sandbox_unref(sandbox);
 }
 
 static void seal_work(gpointer data)
@@ -373,19 +379,29 @@ static gboolean has_name(const VialSnapshot *snapshot, const char *project, cons
 	return name && strcmp(snapshot->project, project) == 0 && g_strcmp0(snapshot->name, name) == 0;
 }
 
+gint64 vial_snapshots_size(VialApp *app)
+{
+	gint64 total = 0;
+	GHashTableIter iter;
+	gpointer value;
+
+	g_hash_table_iter_init(&iter, app->snapshots->by_id);
+	while (g_hash_table_iter_next(&iter, NULL, &value))
+		total += ((VialSnapshot *)value)->size_bytes;
+	return total;
+}
+
 static gboolean may_take(VialSandbox *sandbox, const VialIdentity *principal, const char *name, gboolean is_undo, GError **error)
 {
 	const VialSnapshots *snapshots = sandbox->app->snapshots;
-	gint64 quota_mb = sandbox->app->config->snapshot_quota_mb, total = 0;
+	gint64 quota_mb = sandbox->app->config->snapshot_quota_mb, total = vial_snapshots_size(sandbox->app);
 	gboolean is_taken = FALSE;
 	GHashTableIter iter;
 	gpointer value;
 
 	g_hash_table_iter_init(&iter, snapshots->by_id);
-	while (g_hash_table_iter_next(&iter, NULL, &value)) {
-		total += ((VialSnapshot *)value)->size_bytes;
+	while (g_hash_table_iter_next(&iter, NULL, &value))
 		is_taken |= has_name(value, sandbox->project, name);
-	}
 	for (guint i = 0; i < snapshots->being_taken->len; i++)
 		is_taken |= has_name(snapshots->being_taken->pdata[i], sandbox->project, name);
 	if (is_taken)

@@ -14,6 +14,8 @@ struct VialSnapshots {
 /* Takes one: with a name (may be NULL), or as an undo point. */
 void vial_snapshot_begin(VialSandbox *sandbox, const VialIdentity *principal, const char *name, gboolean is_undo, VialSnapshotDone done,
                          gpointer data);
+/* What all of them take. */
+gint64 vial_snapshots_size(VialApp *app);
 /* Its record; `done` may be NULL. */
 void vial_snapshot_store(VialApp *app, const VialSnapshot *snapshot, VialStoreDone done, gpointer data);
 /* Out of the tables, and its folder with it; its record is the caller's affair. */
@@ -25,7 +27,9 @@ void vial_undo_removed(VialSnapshots *snapshots, VialSnapshot *snapshot);
 /* May the sandbox keep one at all; one of that size, for which its oldest give way? */
 gboolean vial_undo_may_keep(VialSandbox *sandbox, const VialIdentity *principal, GError **error);
 gboolean vial_undo_make_room(VialSandbox *sandbox, const VialIdentity *principal, gint64 size_bytes, GError **error);
-/* One more is recorded: others give way, or it goes itself, with an error, when its sandbox is gone. */
+/* One more is recorded. It goes again, with an error, when its sandbox is gone. */
 gboolean vial_undo_settle(VialSandbox *sandbox, GError **error);
+/* The oldest give way; not to be called while somebody still looks at one that he does not hold. */
+void vial_undo_trim(VialSandbox *sandbox);
 /* Once at start: by sandbox, in their order. */
 void vial_undo_load(VialSnapshots *snapshots);

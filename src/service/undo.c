@@ -7,6 +7,9 @@
 #include "service/snapshot_private.h"
 #include "util/log.h"
 
+/* What the caller can do. */
+static const char *const hint = "run it without undo, or delete what the sandbox does not need";
+
 static GPtrArray *ring_of(const VialSnapshots *snapshots, const char *sandbox_id)
 {
 	return g_hash_table_lookup(snapshots->undo, sandbox_id);
@@ -77,12 +80,12 @@ void vial_undo_drop(VialApp *app, VialSnapshot *snapshot)
 	vial_snapshot_delete(app, snapshot, on_dropped, NULL);
 }
 
-/* The oldest that nobody goes back to right now; FALSE if there is none. */
-static gboolean drop_oldest(VialSandbox *sandbox)
+/* The oldest of the first `count` that nobody goes back to right now, and that is on the disk; FALSE if there is none. */
+static gboolean drop_oldest(VialSandbox *sandbox, guint count)
 {
 	const GPtrArray *ring = ring_of(sandbox->app->snapshots, sandbox->id);
 
-	for (guint i = 0; ring && i < ring->len; i++)
+	for (guint i = 0; ring && i < MIN(ring->len, count); i++)
 		if (((VialSnapshot *)ring->pdata[i])->users == 0) {
 			vial_undo_drop(sandbox->app, ring->pdata[i]);
 			return TRUE;
@@ -120,13 +123,32 @@ static gint64 size_of(const GPtrArray *ring)
 	return total;
 }
 
+/* What drop_oldest() could give, all in all. */
+static gint64 droppable_bytes(const GPtrArray *ring)
+{
+	gint64 total = 0;
+
+	for (guint i = 0; ring && i < ring->len; i++)
+		if (((VialSnapshot *)ring->pdata[i])->users == 0)
+			total += ((VialSnapshot *)ring->pdata[i])->size_bytes;
+	return total;
+}
+
 static gint64 quota_bytes(const VialSandbox *sandbox)
 {
 	return sandbox->app->config->undo_quota_mb * 1024 * 1024;
 }
 
-static gboolean admits(VialSandbox *sandbox, const VialIdentity *principal, gint64 size_bytes, GError **error)
+/* So much more: this installation's quota, and the project's. */
+static gboolean has_room(VialSandbox *sandbox, const VialIdentity *principal, gint64 size_bytes, GError **error)
 {
+	gint64 total = vial_snapshots_size(sandbox->app), quota_mb = sandbox->app->config->snapshot_quota_mb;
+
+	if (total + size_bytes > quota_mb * 1024 * 1024)
+		return vial_fail(error, VIAL_ERROR_QUOTA,
+		                 "snapshots take %" G_GINT64_FORMAT " of the %" G_GINT64_FORMAT
+		                 " MB that snapshot_quota_mb allows, so there is no room for the state before it, of %" G_GINT64_FORMAT " MB; %s",
+		                 total / 1024 / 1024, quota_mb, size_bytes / 1024 / 1024, hint);
 	return vial_quota_admit_snapshot(sandbox->app, principal, sandbox->project, size_bytes, error);
 }
 
@@ -135,45 +157,44 @@ gboolean vial_undo_may_keep(VialSandbox *sandbox, const VialIdentity *principal,
 	if (sandbox->app->config->undo_points == 0)
 		return vial_fail(error, VIAL_ERROR_CONFLICT, "no states are kept here (undo_points is 0); run it without undo");
 	/* Where there are others of its own, they give way. */
-	return vial_undo_count(sandbox) > 0 || admits(sandbox, principal, 0, error);
+	return vial_undo_count(sandbox) > 0 || vial_quota_admit_snapshot(sandbox->app, principal, sandbox->project, 0, error);
 }
 
 gboolean vial_undo_make_room(VialSandbox *sandbox, const VialIdentity *principal, gint64 size_bytes, GError **error)
 {
-	const char *hint = "run it without undo, or delete what the sandbox does not need";
+	gint64 extra_bytes = size_bytes - droppable_bytes(ring_of(sandbox->app->snapshots, sandbox->id));
 	g_autoptr(GError) refusal = NULL;
 
 	if (size_bytes > quota_bytes(sandbox))
 		return vial_fail(error, VIAL_ERROR_QUOTA,
 		                 "the state before it takes %" G_GINT64_FORMAT " MB, and undo_quota_mb allows %" G_GINT64_FORMAT "; %s",
 		                 size_bytes / 1024 / 1024, (gint64)sandbox->app->config->undo_quota_mb, hint);
-	if (admits(sandbox, principal, size_bytes, &refusal))
+	if (has_room(sandbox, principal, size_bytes, &refusal))
 		return TRUE;
 	/* Only if that helps: whoever is refused keeps what he has. */
-	if (admits(sandbox, principal, MAX(size_bytes - size_of(ring_of(sandbox->app->snapshots, sandbox->id)), 1), NULL))
-		while (drop_oldest(sandbox))
-			if (admits(sandbox, principal, size_bytes, NULL))
+	if (has_room(sandbox, principal, extra_bytes, NULL))
+		while (drop_oldest(sandbox, G_MAXUINT))
+			if (has_room(sandbox, principal, size_bytes, NULL))
 				return TRUE;
 	g_propagate_error(error, g_steal_pointer(&refusal));
 	return FALSE;
 }
 
-static void trim(VialSandbox *sandbox)
+/* The newest stays, whatever it takes: a run relies on it, and those before it may be held by who goes back to them. */
+void vial_undo_trim(VialSandbox *sandbox)
 {
 	const VialSnapshots *snapshots = sandbox->app->snapshots;
 
 	while (vial_undo_count(sandbox) > 1 &&
 	       (vial_undo_count(sandbox) > sandbox->app->config->undo_points || size_of(ring_of(snapshots, sandbox->id)) > quota_bytes(sandbox)))
-		if (!drop_oldest(sandbox))
+		if (!drop_oldest(sandbox, vial_undo_count(sandbox) - 1))
 			return;
 }
 
 gboolean vial_undo_settle(VialSandbox *sandbox, GError **error)
 {
-	if (sandbox->state != VIAL_STATE_DELETED) {
-		trim(sandbox);
+	if (sandbox->state != VIAL_STATE_DELETED)
 		return TRUE;
-	}
 	vial_undo_drop_all(sandbox->app, sandbox->id);
 	g_propagate_error(error, vial_sandbox_refusal(sandbox, "used"));
 	return FALSE;

@@ -2,7 +2,8 @@
 /*
  * Undo points: the states of a sandbox before its last runs that were asked to keep it. Each is a snapshot (snapshot.h), sealed and recorded like any
  * other, that no list shows and that goes with its sandbox; so they outlive viald, and sleep. There are at most undo_points of a sandbox, of
- * undo_quota_mb in all: the oldest give way. They count among the project's max_snapshot_bytes. Going back to one is in_place.h's.
+ * undo_quota_mb in all: the oldest give way. They count among snapshot_quota_mb and the project's max_snapshot_bytes. Going back to one is
+ * in_place.h's.
  */
 #pragma once
 

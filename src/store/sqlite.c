@@ -147,11 +147,20 @@ gboolean vial_sqlite_begin(VialSqlite *db, gboolean is_durable, GError **error)
 	return execute(db, "BEGIN IMMEDIATE", error);
 }
 
+gboolean vial_sqlite_is_open(const VialSqlite *db)
+{
+	return !sqlite3_get_autocommit(db->handle);
+}
+
+static gboolean rolled_back(GError **error)
+{
+	return vial_fail(error, VIAL_ERROR_NO_SPACE, "the database: the changes were rolled back; is the disk full?");
+}
+
 gboolean vial_sqlite_commit(VialSqlite *db, GError **error)
 {
-	/* A full disk makes SQLite roll back the transaction by itself. */
-	if (sqlite3_get_autocommit(db->handle))
-		return vial_fail(error, VIAL_ERROR_NO_SPACE, "the database: the changes were rolled back; is the disk full?");
+	if (!vial_sqlite_is_open(db))
+		return rolled_back(error);
 	if (execute(db, "COMMIT", error))
 		return TRUE;
 	execute(db, "ROLLBACK", NULL);
@@ -160,7 +169,8 @@ gboolean vial_sqlite_commit(VialSqlite *db, GError **error)
 
 gboolean vial_sqlite_mark(VialSqlite *db, GError **error)
 {
-	return execute(db, "SAVEPOINT together", error);
+	/* Outside of a transaction it would begin one, and the commit could not tell any more that the first was lost. */
+	return vial_sqlite_is_open(db) ? execute(db, "SAVEPOINT together", error) : rolled_back(error);
 }
 
 /* Where SQLite has rolled back the whole transaction by itself there is no mark any more, and the commit says so. */

@@ -18,8 +18,10 @@ void vial_sqlite_close(VialSqlite *db); /* accepts NULL */
  */
 gboolean vial_sqlite_begin(VialSqlite *db, gboolean is_durable, GError **error);
 gboolean vial_sqlite_commit(VialSqlite *db, GError **error);
+/* Not after SQLite has rolled back by itself (a full disk): what is done then is in no transaction, and only commit is left, which fails. */
+gboolean vial_sqlite_is_open(const VialSqlite *db);
 
-/* Within a transaction: operations that belong together. What came since the mark is undone if one of them fails. */
+/* Within a transaction, and only there: operations that belong together. What came since the mark is undone if one of them fails. */
 gboolean vial_sqlite_mark(VialSqlite *db, GError **error);
 void vial_sqlite_back_to_mark(VialSqlite *db);
 

@@ -19,7 +19,7 @@
 
 typedef enum {
 	JOB_PUT,
-	JOB_EXCHANGE, /* a put and deletions, all or none */
+	JOB_EXCHANGE, /* puts and deletions, all or none */
 	JOB_DELETE,
 	JOB_STOP,
 } JobVerb;
@@ -29,7 +29,10 @@ typedef struct {
 	VialRecordKind kind;
 	gpointer record; /* JOB_PUT, JOB_EXCHANGE */
 	char *id;        /* JOB_DELETE */
-	char *gone[2];   /* JOB_EXCHANGE: a sandbox, a snapshot; NULL: none */
+	/* JOB_EXCHANGE */
+	VialRecordKind other_kind;
+	gpointer other; /* a second record; NULL: none */
+	char *gone[2];  /* a sandbox, a snapshot; NULL: none */
 	VialStoreDone done;
 	gpointer data;
 	GError *error;
@@ -52,6 +55,8 @@ static void job_free(gpointer pointer)
 
 	if (job->record)
 		vial_record_types[job->kind].free(job->record);
+	if (job->other)
+		vial_record_types[job->other_kind].free(job->other);
 	g_clear_error(&job->error);
 	g_free(job->id);
 	for (gsize i = 0; i < G_N_ELEMENTS(job->gone); i++)
@@ -92,7 +97,8 @@ static gboolean exchange(VialSqlite *db, Job *job)
 {
 	static const VialRecordKind kinds[] = { VIAL_RECORD_SANDBOX, VIAL_RECORD_SNAPSHOT };
 
-	if (!vial_sqlite_put(db, job->kind, job->record, &job->error))
+	if (!vial_sqlite_put(db, job->kind, job->record, &job->error) ||
+	    (job->other && !vial_sqlite_put(db, job->other_kind, job->other, &job->error)))
 		return FALSE;
 	for (gsize i = 0; i < G_N_ELEMENTS(kinds); i++)
 		if (job->gone[i] && !vial_sqlite_delete(db, kinds[i], job->gone[i], &job->error))
@@ -134,7 +140,8 @@ static void run_batch(VialSqlite *db, GPtrArray *batch)
 	g_autoptr(GError) error = NULL;
 
 	if (vial_sqlite_begin(db, has_durable(batch), &error)) {
-		for (guint i = 0; i < batch->len; i++)
+		/* What came behind a rollback of SQLite's own would be stored all the same, each by itself, and reported as lost. */
+		for (guint i = 0; i < batch->len && vial_sqlite_is_open(db); i++)
 			run_job(db, batch->pdata[i]);
 		vial_sqlite_commit(db, &error);
 	}
@@ -365,6 +372,20 @@ void vial_store_put_agent(VialStore *store, const VialAgentRecord *record, VialS
 void vial_store_put_agent_version(VialStore *store, const VialAgentVersionRecord *record, VialStoreDone done, gpointer data)
 {
 	put(store, VIAL_RECORD_AGENT_VERSION, record, done, data);
+}
+
+void vial_store_put_active_version(VialStore *store, const VialAgentVersionRecord *version, const VialAgentRecord *agent, VialStoreDone done,
+                                   gpointer data)
+{
+	push(store, (Job){
+			    .verb = JOB_EXCHANGE,
+			    .kind = VIAL_RECORD_AGENT_VERSION,
+			    .record = vial_record_copy(&vial_record_types[VIAL_RECORD_AGENT_VERSION], version),
+			    .other_kind = VIAL_RECORD_AGENT,
+			    .other = vial_record_copy(&vial_record_types[VIAL_RECORD_AGENT], agent),
+			    .done = done,
+			    .data = data,
+		    });
 }
 
 void vial_store_put_key_use(VialStore *store, const VialKeyUseRecord *record)

@@ -164,6 +164,9 @@ void vial_store_put_build(VialStore *store, const VialBuildRecord *record, VialS
 
 void vial_store_put_agent(VialStore *store, const VialAgentRecord *record, VialStoreDone done, gpointer data);
 void vial_store_put_agent_version(VialStore *store, const VialAgentVersionRecord *record, VialStoreDone done, gpointer data);
+/* A version and its agent, which says that it is the active one: both or neither. */
+void vial_store_put_active_version(VialStore *store, const VialAgentVersionRecord *version, const VialAgentRecord *agent, VialStoreDone done,
+                                   gpointer data);
 
 /* The record of a sandbox, and the end of another's and of a snapshot's (each may be NULL): all of it or nothing. */
 void vial_store_exchange_sandbox(VialStore *store, const VialSandboxRecord *record, const char *gone_sandbox, const char *gone_snapshot,

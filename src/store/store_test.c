@@ -267,6 +267,71 @@ static void test_an_exchange_is_all_or_nothing(Fixture *f, gconstpointer unused)
 	g_assert_cmpuint(count_snapshots(f), ==, 0);
 }
 
+static guint count_agents(Fixture *f)
+{
+	g_autoptr(GPtrArray) agents = vial_store_load_agents(f->store, NULL), versions = vial_store_load_agent_versions(f->store, NULL);
+
+	return agents->len + versions->len;
+}
+
+static void test_a_version_and_its_agent_are_stored_both_or_neither(Fixture *f, gconstpointer refusing)
+{
+	VialAgentRecord agent = { .id = (char *)"a",
+		                  .project = (char *)"default",
+		                  .name = (char *)"analyst",
+		                  .state = (char *)"active",
+		                  .document = (char *)"{}",
+		                  .active = 1 };
+	VialAgentVersionRecord version = { .id = (char *)"a/1", .agent_id = (char *)"a", .number = 1, .document = (char *)"{}" };
+	g_autofree char *refuse =
+		g_strdup_printf("CREATE TRIGGER no BEFORE INSERT ON %s BEGIN SELECT RAISE(FAIL, 'no'); END", (const char *)refusing);
+	sqlite3 *db;
+
+	g_assert_cmpint(sqlite3_open(f->path, &db), ==, SQLITE_OK);
+	g_assert_cmpint(sqlite3_exec(db, refuse, NULL, NULL, NULL), ==, SQLITE_OK);
+	f->n_pending = 1;
+	vial_store_put_active_version(f->store, &version, &agent, done, f);
+	settle(f);
+	g_assert_cmpint(f->n_failed, ==, 1);
+	reopen(f);
+	g_assert_cmpuint(count_agents(f), ==, 0);
+	g_assert_cmpint(sqlite3_exec(db, "DROP TRIGGER no", NULL, NULL, NULL), ==, SQLITE_OK);
+	sqlite3_close(db);
+	f->n_pending = 1;
+	vial_store_put_active_version(f->store, &version, &agent, done, f);
+	settle(f);
+	g_assert_cmpint(f->n_failed, ==, 1);
+	reopen(f);
+	g_assert_cmpuint(count_agents(f), ==, 2);
+}
+
+/* As SQLite does it by itself when the disk is full: the whole transaction is gone, also what came before. Whoever was in it is told so. */
+static void test_what_a_rollback_took_with_it_is_reported_and_nothing_behind_it_is_stored(Fixture *f, gconstpointer unused)
+{
+	VialKeyRecord key = { .id = (char *)"a", .project = (char *)"p", .role = (char *)"developer", .hash = (char *)"h1" };
+	VialSandboxRecord before = sandbox("before", "running"), behind = sandbox("behind", "running"), exchanged = sandbox("exchanged", "running");
+	sqlite3 *db;
+
+	g_assert_cmpint(sqlite3_open(f->path, &db), ==, SQLITE_OK);
+	g_assert_cmpint(sqlite3_exec(db, "CREATE TRIGGER t BEFORE INSERT ON keys BEGIN SELECT RAISE(ROLLBACK, 'no'); END", NULL, NULL, NULL), ==,
+	                SQLITE_OK);
+	sqlite3_close(db);
+	f->n_pending = 4; /* one batch: the writer begins with the main loop */
+	vial_store_put_sandbox(f->store, &before, done, f);
+	vial_store_put_key(f->store, &key, done, f);
+	vial_store_put_sandbox(f->store, &behind, done, f);
+	vial_store_exchange_sandbox(f->store, &exchanged, "nobody", "nothing", done, f);
+	settle(f);
+	g_assert_cmpint(f->n_failed, ==, 4);
+	reopen(f);
+	g_autoptr(GPtrArray) records = vial_store_load_sandboxes(f->store, NULL);
+	g_assert_cmpuint(records->len, ==, 0);
+	f->n_pending = 1;
+	vial_store_put_sandbox(f->store, &before, done, f);
+	settle(f);
+	g_assert_cmpint(f->n_failed, ==, 4);
+}
+
 static void test_what_is_committed_is_no_failure_while_somebody_reads(Fixture *f, gconstpointer unused)
 {
 	VialSnapshotRecord snapshot = { .id = (char *)"s",
@@ -386,6 +451,11 @@ int main(int argc, char **argv)
 	vial_log_setup(VIAL_LOG_ERROR, VIAL_LOG_TEXT);
 #define ADD(path, function) g_test_add(path, Fixture, NULL, set_up, function, tear_down)
 	ADD("/store/an-exchange-is-all-or-nothing", test_an_exchange_is_all_or_nothing);
+	ADD("/store/what-a-rollback-took-with-it-is-reported", test_what_a_rollback_took_with_it_is_reported_and_nothing_behind_it_is_stored);
+	g_test_add("/store/an-active-version/agent-refused", Fixture, "agents", set_up, test_a_version_and_its_agent_are_stored_both_or_neither,
+	           tear_down);
+	g_test_add("/store/an-active-version/version-refused", Fixture, "agent_versions", set_up,
+	           test_a_version_and_its_agent_are_stored_both_or_neither, tear_down);
 	ADD("/store/remembers", test_remembers);
 	ADD("/store/keeps-the-order-under-load", test_keeps_the_order_under_load);
 	ADD("/store/closing-writes-what-is-queued", test_closing_writes_what_is_queued);

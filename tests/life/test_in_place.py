@@ -380,6 +380,26 @@ def test_they_count_against_the_projects_snapshots_and_give_way_to_newer_ones_of
     assert client.call("GET", "/v1/projects/small/quotas")["used"]["snapshot_bytes"] == 0
 
 
+def test_they_count_against_the_quota_of_all_snapshots_and_give_way_to_newer_ones_of_their_own(start_daemon):
+    daemon = start_daemon("--undo-points", 100, "--snapshot-quota-mb", 400)
+    first, second = daemon.client().create(), daemon.client().create()
+    run(first, "part = bytearray(b'z') * (30 << 20)")
+    for n in range(6):
+        run(first, f"x = {n}", undo=True)
+        assert sum(row[0] for row in database(daemon).execute("select size_bytes from snapshots")) <= 400 << 20
+    kept = first.refresh()["undos"]
+    assert 2 <= kept < 6
+    run(second, "large = bytearray(b'z') * (150 << 20)")
+    assert "snapshot_quota_mb" in check_refusal(second.ask("POST", "/run", {"code": "y = 1", "undo": True}), 429)
+    assert value(second, "'y' in globals()") == "False", "another's do not give way"
+    run(first, "large = bytearray(b'z') * (420 << 20)")
+    assert "snapshot_quota_mb" in check_refusal(first.ask("POST", "/run", {"code": "x = 'ran'", "undo": True}), 429)
+    assert first.refresh()["undos"] == kept, "what would not have helped was not given up"
+    for n in (4, 3):
+        undo(first)
+        assert value(first, "x") == str(n)
+
+
 def test_they_outlive_sleep_and_viald_and_go_with_their_sandbox(start_daemon):
     daemon = start_daemon()
     sandbox = daemon.client().create()

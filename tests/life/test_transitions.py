@@ -3,6 +3,7 @@
 
 import contextlib
 import http.client
+import json
 import os
 import random
 import shutil
@@ -16,7 +17,7 @@ import pytest
 
 from sanitized import Sanitized
 from test_states import run, value, wait_for
-from tools import check_refusal, engine_processes, leftovers, shim_processes
+from tools import check_refusal, command_lines, engine_processes, leftovers, shim_processes
 from vial import ApiError, Daemon, Sandbox, slow
 
 # No request of this file may take longer: the guest's own limits are 30 s.
@@ -109,6 +110,70 @@ def sandbox(strict):
     yield sandbox
     if strict.process.poll() is None:
         assert sandbox.ask("DELETE").status in (204, 404)
+
+
+# A state is kept while somebody goes back to the one before
+
+@pytest.fixture
+def frugal(programs):
+    """One that keeps one state of a sandbox."""
+    programs.clear()
+    daemon = Strict(programs, "--undo-points", "1")
+    daemon.wait_until_ready()
+    yield daemon
+    daemon.end()
+
+
+@pytest.mark.parametrize("leaves", [False, True], ids=["who runs it stays", "who runs it leaves"])
+def test_a_state_that_is_kept_while_the_one_before_is_gone_back_to_is_not_the_one_to_give_way(frugal, leaves):
+    """Only one may be kept, and the older of the two is in use: the new machine is held up until the state is on the disk."""
+    sandbox = frugal.client().create()
+    run(sandbox, "x = 'first'")
+    run(sandbox, "x = 'second'", undo=True)
+    run(sandbox, "large = bytearray(b'z') * (200 << 20)")
+    (first,) = snapshot_folders(frugal)
+    machines = host_processes(frugal)
+    going = Leaving(sandbox, {"code": "import time; time.sleep(60)", "undo": True})
+    wait_for(lambda: [name for name in snapshot_folders(frugal) if name.endswith(".tmp")])
+    back = Asking(frugal.client(), "POST", f"{sandbox.path}/undo")
+    if leaves:
+        going.leave()
+    wait_for(lambda: host_processes(frugal) - machines)
+    made = host_processes(frugal) - machines
+    assert back.is_open(), "it was over before it could be held up"
+    for pid in made:
+        os.kill(pid, signal.SIGSTOP)
+    wait_for(lambda: not [name for name in snapshot_folders(frugal) if name.endswith(".tmp")])
+    time.sleep(slow(1))  # until it is on record, and has been looked at
+    for pid in made:
+        os.kill(pid, signal.SIGCONT)
+    assert back.join().status == 200
+    going.leave()
+    assert frugal.is_well()
+    assert value(sandbox, "x") == "'first'"
+    assert sandbox.refresh()["undos"] == (0 if leaves else 1)
+    wait_for(lambda: len(snapshot_folders(frugal)) == sandbox.info["undos"] and first not in snapshot_folders(frugal))
+    sandbox.delete()
+
+
+def snapshot_folders(daemon):
+    return {path.name for path in (daemon.data / "snapshots").iterdir()}
+
+
+def host_processes(daemon):
+    return {pid for pid, words in command_lines() if Path(words[0]).name == "vial-shim" and str(daemon.folder) in " ".join(words)}
+
+
+class Leaving:
+    """A run whose answer nobody waits for."""
+
+    def __init__(self, sandbox, body):
+        self.connection = sandbox.client.connection()
+        self.connection.request("POST", f"{sandbox.path}/run", body=json.dumps(body),
+                                headers={"Authorization": f"Bearer {sandbox.client.key}", "Content-Type": "application/json"})
+
+    def leave(self):
+        self.connection.close()
 
 
 # The guest dies while it is put to sleep
