@@ -34,6 +34,8 @@ typedef struct {
 	GPtrArray *versions;  /* VialAgentVersion; number - 1 is its place */
 	GHashTable *sessions; /* sessions.c */
 	GSequence *order;     /* the same, newest first */
+	guint n_weighed;      /* agent_weight.c: how many versions have been, and what they take */
+	gint64 weighed_bytes;
 } VialAgent;
 
 /* Reads all of them; blocks, at start. */
