@@ -6,6 +6,7 @@
 #include "operations/facts.h"
 #include "operations/limits.h"
 #include "operations/validate.h"
+#include "service/agent_weight.h"
 #include "service/capacity.h"
 #include "service/custom_templates.h"
 #include "service/quota.h"
@@ -30,12 +31,18 @@ static gboolean check_languages(const json_t *languages, GError **error)
 	return TRUE;
 }
 
+static gboolean is_base64(const char *text)
+{
+	gsize body = strspn(text, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"), padding = strspn(text + body, "=");
+
+	return text[body + padding] == '\0' && padding <= 2 && (body + padding) % 4 == 0;
+}
+
 /* How many bytes it holds; -1 with an error. */
 static gint64 check_file(json_t *file, gsize index, GError **error)
 {
 	g_autofree char *field = g_strdup_printf("files[%" G_GSIZE_FORMAT "]", index);
 	const char *path = NULL, *encoded = NULL, *mode = NULL, *content = NULL;
-	gsize size = 0;
 
 	if (!json_is_object(file)) {
 		vial_fail(error, VIAL_ERROR_INVALID, "field \"%s\" must be an object", field);
@@ -52,17 +59,11 @@ static gint64 check_file(json_t *file, gsize index, GError **error)
 		vial_fail(error, VIAL_ERROR_INVALID, "field \"%s\" must have either content (text) or content_base64", field);
 		return -1;
 	}
-	if (content)
-		return (gint64)json_string_length(json_object_get(file, "content"));
-	for (const char *c = encoded; *c; c++)
-		if (!g_ascii_isalnum(*c) && !strchr("+/=", *c)) {
-			vial_fail(error, VIAL_ERROR_INVALID, "field \"%s.content_base64\" is not Base64", field);
-			return -1;
-		}
-	if (*encoded) {
-		g_autofree guchar *bytes = g_base64_decode(encoded, &size);
+	if (encoded && !is_base64(encoded)) {
+		vial_fail(error, VIAL_ERROR_INVALID, "field \"%s.content_base64\" is not Base64", field);
+		return -1;
 	}
-	return (gint64)size;
+	return (gint64)vial_agent_file_size(file);
 }
 
 static gboolean check_files(const json_t *files, GError **error)

@@ -6,6 +6,7 @@
 #include "operations/agents_private.h"
 #include "operations/limits.h"
 #include "operations/validate.h"
+#include "service/agent_weight.h"
 #include "service/forget.h"
 #include "service/sessions.h"
 #include "util/json.h"
@@ -98,6 +99,25 @@ json_t *vial_op_agent_get(const VialCaller *caller, const char *name, GError **e
 	return vial_operation_admit_agent(caller, VIAL_VERB_AGENT_READ, name, &agent, error) ? vial_agent_json(agent) : NULL;
 }
 
+/* All of them are kept in memory, and with them what their versions say and bring. */
+static gboolean has_place(const VialCaller *caller, guint more_agents, const json_t *more_document, GError **error)
+{
+	gint64 bytes;
+	guint count;
+
+	vial_agents_weigh(caller->app->agents, caller->principal->project, &count, &bytes);
+	if (more_agents > 0 && count + more_agents > VIAL_AGENTS_MAX)
+		return vial_fail(error, VIAL_ERROR_CONFLICT, "a project has at most %d agents; delete those that nobody calls any more",
+		                 VIAL_AGENTS_MAX);
+	if (more_document && bytes + vial_agent_document_bytes(more_document) > VIAL_AGENT_VERSIONS_MAX_BYTES)
+		return vial_fail(error, VIAL_ERROR_CONFLICT,
+		                 "the versions of a project's agents take at most %" G_GINT64_FORMAT
+		                 " MiB, their files above all, and these take %" G_GINT64_FORMAT
+		                 "; delete agents that nobody calls any more, or put the files into a template",
+		                 VIAL_AGENT_VERSIONS_MAX_BYTES / 1048576, bytes / 1048576);
+	return TRUE;
+}
+
 gboolean vial_op_agent_create(const VialCaller *caller, const char *name, const char *description, VialDocumentDone done, gpointer data,
                               GError **error)
 {
@@ -114,7 +134,7 @@ gboolean vial_op_agent_create(const VialCaller *caller, const char *name, const 
 		return vial_fail(error, VIAL_ERROR_INVALID,
 		                 "field \"name\" must be of letters, digits and, not at its beginning, dots, dashes and underscores: at most %d",
 		                 VIAL_AGENT_NAME_MAX_BYTES);
-	if (!vial_operation_admit_agent(caller, VIAL_VERB_AGENT_CREATE, name, NULL, error) ||
+	if (!vial_operation_admit_agent(caller, VIAL_VERB_AGENT_CREATE, name, NULL, error) || !has_place(caller, 1, NULL, error) ||
 	    !(entry = begin(caller, VIAL_VERB_AGENT_CREATE, &about, json_pack("{s:s, s:s*}", "name", name, "description", description), error)))
 		return FALSE;
 	change = change_new(caller, entry, name, 0, done, data);
@@ -159,6 +179,8 @@ gboolean vial_op_agent_version_create(const VialCaller *caller, const char *name
 	about.version = vial_agent_next_version(agent);
 	if (about.version > VIAL_AGENT_VERSIONS_MAX)
 		return vial_fail(error, VIAL_ERROR_CONFLICT, "an agent has at most %d versions; make another agent", VIAL_AGENT_VERSIONS_MAX);
+	if (!has_place(caller, 0, document, error))
+		return FALSE;
 	entry = begin(caller, VIAL_VERB_AGENT_VERSION, &about, vial_agent_version_facts(document), error);
 	if (!entry)
 		return FALSE;

@@ -50,7 +50,9 @@
 #define VIAL_AGENT_PACKAGES_TIMEOUT_SECONDS 900
 #define VIAL_AGENT_PROMPT_REF_MAX_BYTES 1024
 #define VIAL_AGENT_VERSIONS_MAX 10000
-#define VIAL_SESSIONS_PAGE 100 /* unless a limit is asked for */
+#define VIAL_AGENTS_MAX 10000                                            /* of a project */
+#define VIAL_AGENT_VERSIONS_MAX_BYTES (256 * G_GINT64_CONSTANT(1048576)) /* of all versions of a project: they are kept in memory */
+#define VIAL_SESSIONS_PAGE 100                                           /* unless a limit is asked for */
 
 /* Sandboxes */
 #define VIAL_METADATA_MAX_PAIRS 64

@@ -7,6 +7,7 @@
  * One that cannot be stored was never there, and those that wait for it are refused with it: their numbers would be behind a hole. Which version is
  * active is changed in memory at once, and is what the store has again when the last of such changes is over and has failed.
  */
+#include "service/agent_weight.h"
 #include "service/agents_private.h"
 #include "util/error.h"
 #include "util/json.h"
@@ -48,6 +49,15 @@ void vial_agent_changes_free(VialAgentChanges *changes)
 gint64 vial_agent_next_version(const VialAgent *agent)
 {
 	return (gint64)agent->versions->len + agent->changes->adding.length + 1;
+}
+
+gint64 vial_agent_changes_bytes(const VialAgent *agent)
+{
+	gint64 bytes = 0;
+
+	for (const GList *at = agent->changes->adding.head; at; at = at->next)
+		bytes += vial_agent_document_bytes(((const Change *)at->data)->version->document);
+	return bytes;
 }
 
 char *vial_agent_version_id(const VialAgent *agent, gint64 number)

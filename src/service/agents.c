@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "service/agent_weight.h"
 #include "service/agents_private.h"
 #include "service/sessions.h"
 #include "util/hash.h"
@@ -91,16 +92,9 @@ static json_t *files_summary(const json_t *files)
 	json_t *list = json_array(), *file;
 	gsize i;
 
-	json_array_foreach (files, i, file) {
-		const char *text = json_string_value(json_object_get(file, "content"));
-		const char *encoded = json_string_value(json_object_get(file, "content_base64"));
-		gsize size = text ? json_string_length(json_object_get(file, "content")) : 0;
-
-		if (encoded) {
-			g_autofree guchar *bytes = g_base64_decode(encoded, &size);
-		}
-		json_array_append_new(list, json_pack("{s:O, s:I}", "path", json_object_get(file, "path"), "size", (json_int_t)size));
-	}
+	json_array_foreach (files, i, file)
+		json_array_append_new(list,
+		                      json_pack("{s:O, s:I}", "path", json_object_get(file, "path"), "size", (json_int_t)vial_agent_file_size(file)));
 	return list;
 }
 

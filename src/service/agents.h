@@ -40,6 +40,8 @@ typedef struct {
 	VialAgentChanges *changes;
 	GHashTable *sessions; /* sessions.c */
 	GSequence *order;     /* the same, newest first */
+	guint n_weighed;      /* agent_weight.c: how many versions have been, and what they take */
+	gint64 weighed_bytes;
 } VialAgent;
 
 /* Reads all of them; blocks, at start. */

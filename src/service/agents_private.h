@@ -19,6 +19,8 @@ VialAgentChanges *vial_agent_changes_new(void);
 void vial_agent_changes_free(VialAgentChanges *changes);
 /* The agent is going: so is the record of the version that is just being stored. */
 void vial_agent_changes_forget(VialAgent *agent);
+/* What the versions weigh that are on their way to the disk. */
+gint64 vial_agent_changes_bytes(const VialAgent *agent);
 char *vial_agent_version_id(const VialAgent *agent, gint64 number);
 void vial_agent_version_free(gpointer version); /* accepts NULL */
 

@@ -4,8 +4,10 @@
 import base64
 import io
 import json
+import sqlite3
 import tarfile
 import zipfile
+from contextlib import closing, contextmanager
 
 import pytest
 from people import Agent
@@ -92,6 +94,7 @@ BAD = [
     ({"languages": [7]}, "languages"), ({"languages": "python"}, "languages"), ({"env": {"A=B": "x"}}, "env"), ({"metadata": {"a": 1}}, "metadata"),
     ({"network": {"mode": "sideways"}}, "mode"), ({"files": [{"path": "/a"}]}, "files[0]"), ({"files": [{"content": "x"}]}, "path"),
     ({"files": [{"path": "/a", "content": "x", "content_base64": "eA=="}]}, "files[0]"), ({"files": [{"path": "/a", "content_base64": "***"}]}, "Base64"),
+    *[({"files": [{"path": "/a", "content_base64": text}]}, "Base64") for text in ("eA", "eA=", "eA==eA==", "=eA=", "====", "eA==\n")],
     ({"files": [{"path": "/a", "content": "x" * (8 * 1024 * 1024 + 1)}]}, "files"), ({"files": {}}, "files"),
     ({"packages": {"gem": ["a"]}}, "packages"), ({"packages": {"pip": ["-e."]}, "network": {"mode": "open"}}, "dash"), ({"packages": {"pip": "numpy"}}, "packages"),
     ({"packages": {"pip": ["numpy"]}}, "network"), ({"prompt_ref": ""}, "prompt_ref"), ({"volumes": []}, "volumes"), ({"ttl_seconds": 5}, "ttl_seconds"),
@@ -164,3 +167,58 @@ def test_deleting_an_agent_ends_all_its_sandboxes_those_being_made_and_forks_too
     assert {answer.status for answer in results[1:]} <= {200, 404, 409, 503}, [answer.body for answer in results]
     assert not [one for one in client.sandboxes() if one.get("agent") == agent.name]
     check_refusal(agent.ask("POST", "/exec", {"cmd": "true"}), 404)
+
+
+def test_a_list_of_versions_says_how_large_their_files_are(agent):
+    contents = [bytes(range(size)) for size in range(8)]
+    files = [{"path": f"/workspace/{len(content)}", "content_base64": base64.b64encode(content).decode()} for content in contents]
+    number = agent.add_version(files=[*files, {"path": "/workspace/text", "content": "größe"}])
+    shown = {version["version"]: version for version in agent.call("GET", "/versions")}[number]["files"]
+    assert [file["size"] for file in shown] == [*range(8), len("größe".encode())]
+    assert agent.exec("cd /workspace; stat -c %s 0 1 2 3 4 5 6 7", version=number)["stdout"].split() == [str(size) for size in range(8)]
+
+
+@contextmanager
+def database(daemon):
+    """While it is stopped."""
+    daemon.kill()
+    with closing(sqlite3.connect(daemon.folder / "data/db.sqlite")) as db:
+        yield db
+        db.commit()
+    daemon.start()
+
+
+def test_a_project_has_so_many_agents_and_no_more(start_daemon):
+    daemon = start_daemon()
+    first = Agent(daemon.client(), "first")
+    with database(daemon) as db:
+        db.executemany("INSERT INTO agents SELECT ?, project, ?, state, document, active, created_at FROM agents WHERE name = 'first'",
+                       [(f"{number:020}", f"copy-{number}") for number in range(9998)])
+    client = daemon.client()
+    Agent(client, "last")
+    assert "at most 10000 agents" in check_refusal(client.ask("POST", "/v1/agents", {"name": "one-too-many"}), 409)
+    project = client.call("POST", "/v1/projects", {"name": "other"})["name"]
+    key = client.call("POST", "/v1/keys", {"name": "other", "role": "developer", "project": project})["key"]
+    Agent(daemon.client(key), "elsewhere")
+    client.call("DELETE", first.path)
+    Agent(client, "in-its-place")
+
+
+def test_the_versions_of_a_project_take_so_much_memory_and_no_more(start_daemon):
+    daemon = start_daemon()
+    large = [{"path": "/workspace/f", "content": "x" * (8 * 1024 * 1024)}]
+    agent, other = Agent(daemon.client(), "first"), Agent(daemon.client(), "other")
+    agent.add_version(files=large)
+    with database(daemon) as db:
+        (id_,) = db.execute("SELECT id FROM agents WHERE name = 'first'").fetchone()
+        db.executemany("INSERT INTO agent_versions SELECT ?, agent_id, ?, document, retired_at, created_at FROM agent_versions WHERE agent_id = ? AND number = 1",
+                       [(f"{id_}/{number}", number, id_) for number in range(2, 31)])
+    agent, other = agent.by(daemon.client()), other.by(daemon.client())
+    assert agent.add_version(files=large) == 31
+    for one in (agent, other):
+        refusal = check_refusal(one.ask("POST", "/versions", {"template": "minimal", "files": large}), 409)
+        assert "at most 256 MiB" in refusal and "these take 248" in refusal
+    other.add_version()
+    assert {file["size"] for version in agent.call("GET", "/versions") for file in version["files"]} == {8 * 1024 * 1024}
+    agent.client.call("DELETE", agent.path)
+    other.add_version(files=large)
