@@ -326,11 +326,11 @@ def test_the_network_is_closed_by_default_and_opened_by_policy(lab, state):
 
 
 def crash(state, *sandboxes):
-    """Kills viald as a crash would, starts the next, and lets the sandboxes speak to that."""
+    """Kills viald as a crash would, starts the next, and lets the sandboxes speak to that, and the one that all tests share."""
     state["daemon"].kill()
     state["daemon"].start()
     state["client"] = state["daemon"].client()
-    for sandbox in sandboxes:
+    for sandbox in (state["s"], *sandboxes):
         sandbox.client = state["client"]
     return state["client"]
 
