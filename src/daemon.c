@@ -38,8 +38,9 @@
 #include "service/slots.h"
 #include "service/snapshot.h"
 #include "service/template.h"
-#include "surfaces/native/native.h"
 #include "surfaces/native/routes.h"
+#include "surfaces/shared/surface.h"
+#include "surfaces/shared/tables.h"
 #include "telemetry/otlp.h"
 #include "util/fd.h"
 #include "util/log.h"
@@ -51,7 +52,7 @@
 
 typedef struct {
 	VialApp app;
-	VialNative native; /* the native API, once it listens */
+	VialFront front; /* the surfaces, once it listens */
 	const VialSurface *surface;
 	gpointer surface_state;
 	GMainLoop *loop;
@@ -243,7 +244,7 @@ static void close_parts(Daemon *daemon)
 	g_clear_handle_id(&daemon->cutting, g_source_remove);
 	if (daemon->surface_state)
 		daemon->surface->stop(daemon->surface_state);
-	g_clear_pointer(&daemon->native.server, vial_server_free);
+	g_clear_pointer(&daemon->front.server, vial_server_free);
 	/*
 	 * What is being swept up gives its network slot back when that is done, and a boot that was under way may still ask for one: the slots stay
 	 * until the last job is over, but closed.
@@ -302,7 +303,7 @@ static char *client_command(void)
 static void on_baked(guint failures, const char *problem, gpointer data)
 {
 	Daemon *daemon = data;
-	const char *url = vial_server_url(daemon->native.server);
+	const char *url = vial_server_url(daemon->front.server);
 	g_autofree char *client = client_command();
 
 	daemon->app.pool = vial_pool_new(&daemon->app);
@@ -324,8 +325,8 @@ static gboolean cut_ended(gpointer data)
 	Daemon *daemon = data;
 
 	daemon->cutting = 0;
-	if (daemon->native.server)
-		vial_server_cut_ended(daemon->native.server);
+	if (daemon->front.server)
+		vial_server_cut_ended(daemon->front.server);
 	return G_SOURCE_REMOVE;
 }
 
@@ -348,12 +349,12 @@ static void on_committed(guint64 seq, gboolean has_failed, gpointer data)
 {
 	Daemon *daemon = data;
 
-	if (!daemon->native.server)
+	if (!daemon->front.server)
 		return;
 	if (has_failed)
-		vial_server_commit_failed(daemon->native.server);
+		vial_server_commit_failed(daemon->front.server);
 	else
-		vial_server_committed(daemon->native.server, seq);
+		vial_server_committed(daemon->front.server, seq);
 }
 
 static gboolean start_server(Daemon *daemon, GError **error)
@@ -365,8 +366,8 @@ static gboolean start_server(Daemon *daemon, GError **error)
 		.allow_public = config->allow_public,
 		.tls_cert_file = *config->tls_cert ? config->tls_cert : NULL,
 		.tls_key_file = *config->tls_key ? config->tls_key : NULL,
-		.authenticate = vial_native_authenticate,
-		.auth_data = &daemon->native,
+		.authenticate = vial_surface_authenticate,
+		.auth_data = &daemon->front,
 		.uncommitted = config->audit && config->audit_sync ? uncommitted : NULL,
 		.commit_data = app->audit,
 		.host_route = &vial_host_route,
@@ -375,13 +376,13 @@ static gboolean start_server(Daemon *daemon, GError **error)
 		.allowed_origins = (const char *const *)config->cors_origins,
 	};
 
-	daemon->native.app = app;
+	daemon->front.app = app;
 	vial_audit_on_committed(app->audit, on_committed, daemon);
 	vial_keys_on_ended(app->keys, on_key_ended, daemon);
 	if (app->oidc)
 		vial_oidc_on_ended(app->oidc, on_key_ended, daemon);
-	daemon->native.server = vial_server_new(&server, vial_routes, vial_n_routes, &daemon->native, error);
-	return daemon->native.server != NULL;
+	daemon->front.server = vial_server_new(&server, vial_surface_tables, &daemon->front, error);
+	return daemon->front.server != NULL;
 }
 
 static void on_drained(gboolean is_complete, gpointer data);
@@ -395,7 +396,7 @@ static void on_adopted(guint adopted, guint reaped, gpointer data)
 	if (adopted + reaped > 0)
 		g_print("  %u sandboxes adopted, %u reaped\n", adopted, reaped);
 	if (daemon->is_stopping)
-		return vial_drain(&daemon->app, daemon->native.server, daemon->ends_sandboxes, on_drained, daemon);
+		return vial_drain(&daemon->app, daemon->front.server, daemon->ends_sandboxes, on_drained, daemon);
 	vial_sessions_adopted(&daemon->app);
 	if (!start_server(daemon, &error) ||
 	    (daemon->surface && !(daemon->surface_state = daemon->surface->start(&daemon->app, daemon->surface->data, &error)))) {
@@ -444,7 +445,7 @@ static void stop(Daemon *daemon, gboolean ends_sandboxes)
 	daemon->is_stopping = TRUE;
 	daemon->ends_sandboxes = ends_sandboxes;
 	if (!daemon->is_adopting) /* else on_adopted() goes on: half of them belong to nobody yet */
-		vial_drain(&daemon->app, daemon->native.server, ends_sandboxes, on_drained, daemon);
+		vial_drain(&daemon->app, daemon->front.server, ends_sandboxes, on_drained, daemon);
 }
 
 static gboolean on_sigterm(gpointer data)

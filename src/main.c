@@ -7,16 +7,20 @@
 #include "daemon.h"
 #include "operations/verbs.h"
 #include "service/doctor.h"
-#include "surfaces/native/routes.h"
+#include "surfaces/shared/tables.h"
 #include "util/log.h"
 #include "util/time.h"
 
 static int print_routes(void)
 {
-	for (gsize i = 0; i < vial_n_routes; i++)
-		g_print("%s %s %s %s\n", vial_routes[i].flags & VIAL_ROUTE_ANY_METHOD ? "ANY" : vial_routes[i].method, vial_routes[i].pattern,
-		        vial_verb_rules(vial_routes[i].verb)->name,
-		        vial_routes[i].flags & VIAL_ROUTE_PUBLIC ? "public" : vial_role_name(vial_verb_rules(vial_routes[i].verb)->role));
+	for (const VialRouteTable *const *table = vial_surface_tables; *table; table++) {
+		for (const VialRoute *route = (*table)->routes; route < (*table)->routes + (*table)->n_routes; route++) {
+			const VialVerbRules *rules = vial_verb_rules(route->verb);
+
+			g_print("%s %s %s %s %s\n", route->flags & VIAL_ROUTE_ANY_METHOD ? "ANY" : route->method, route->pattern, rules->name,
+			        route->flags & VIAL_ROUTE_PUBLIC ? "public" : vial_role_name(rules->role), (*table)->name);
+		}
+	}
 	return 0;
 }
 

@@ -30,16 +30,34 @@ static gboolean split_target(VialRequest *request, GError **error)
 	return TRUE;
 }
 
+/* NULL: no surface claims it. */
+static const VialRouter *claimed_router(VialRequest *request)
+{
+	guint n = 0;
+
+	for (const VialRouteTable *const *table = request->server->tables; *table; table++) {
+		if (!(*table)->claims)
+			continue;
+		if ((*table)->claims(request)) {
+			request->table = *table; /* what is at no path of its is an error in its words */
+			return request->server->claimed->pdata[n];
+		}
+		n++;
+	}
+	return NULL;
+}
+
 static gboolean find_route(VialRequest *request, GError **error)
 {
 	VialServer *server = request->server;
+	const VialRouter *router = claimed_router(request);
 	VialRouteMatch match;
 
-	if (server->config.host_route && vial_headers_match_preview_host(request)) {
+	if (!router && server->config.host_route && vial_headers_match_preview_host(request)) {
 		request->route = server->config.host_route;
 		return TRUE;
 	}
-	vial_router_match(server->router, &request->arena, request->method, request->path, &match);
+	vial_router_match(router ? router : server->router, &request->arena, request->method, request->path, &match);
 	if (match.is_malformed)
 		return vial_fail(error, VIAL_ERROR_INVALID, "the path is not valid: escapes must be %%XX, the text UTF-8 without NUL");
 	if (!match.path_exists)
@@ -49,6 +67,7 @@ static gboolean find_route(VialRequest *request, GError **error)
 		return vial_fail(error, VIAL_ERROR_METHOD, "this path does not take %s; it takes %s", request->method, match.allow);
 	}
 	request->route = match.route;
+	request->table = match.table;
 	request->n_params = match.n_params;
 	memcpy(request->param_names, match.names, sizeof(match.names));
 	memcpy(request->param_values, match.values, sizeof(match.values));

@@ -84,6 +84,8 @@ struct VialServer {
 	char *tls_cert;
 	char *tls_key;
 	VialRouter *router;
+	const VialRouteTable *const *tables;
+	GPtrArray *claimed;      /* VialRouter, for each table that claims its requests, in their order */
 	VialServerConfig config; /* strings not owned, except below */
 	VialRoute host_route;
 	char **allowed_origins;
@@ -134,6 +136,7 @@ struct VialRequest {
 	VialServer *server;
 	VialConnection *connection; /* NULL from DONE on */
 	const VialRoute *route;
+	const VialRouteTable *table; /* NULL: none yet, or it is a preview's */
 	VialIdentity *identity;
 	GError *refusal; /* authenticate() answered with it; gone once it is told */
 	gint64 started_us;

@@ -148,6 +148,8 @@ void vial_request_reply_error(VialRequest *request, GError *error)
 		vial_request_set_header(request, "WWW-Authenticate", "Bearer realm=\"vial\"");
 	add_retry_headers(request, status, detail);
 	g_autofree char *sentence = g_utf8_make_valid(error->message, -1);
+	if (request->table && request->table->error_body)
+		return vial_request_reply_json(request, status, request->table->error_body(request, status, error));
 	json_t *body = vial_reply_error_body(request, status, vial_error_type(error), sentence);
 	if (detail)
 		json_object_set(body, "detail", (json_t *)detail);

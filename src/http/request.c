@@ -287,6 +287,11 @@ gpointer vial_request_note(const VialRequest *request)
 	return request->note;
 }
 
+const VialRouteTable *vial_request_table(const VialRequest *request)
+{
+	return request->table;
+}
+
 gpointer vial_request_app(const VialRequest *request)
 {
 	return request->server->app;

@@ -42,6 +42,18 @@ typedef struct {
 	unsigned verb;          /* what it does, by a table of the surface's; not looked at here */
 } VialRoute;
 
+/* The routes of one surface. */
+typedef struct {
+	const char *name; /* "native", "e2b", ...: what records call it */
+	const VialRoute *routes;
+	gsize n_routes;
+	/* Whose requests are told by something else than their path (a header, the host), before any path is looked at. NULL: all such tables share
+	 * their paths. The headers are known by then, nothing else. */
+	gboolean (*claims)(const VialRequest *request);
+	/* An error in that dialect's words: a new reference. NULL: our usual body (reply.c). */
+	json_t *(*error_body)(const VialRequest *request, unsigned status, const GError *error);
+} VialRouteTable;
+
 VialRequest *vial_request_ref(VialRequest *request);
 void vial_request_unref(VialRequest *request);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(VialRequest, vial_request_unref)
@@ -72,6 +84,8 @@ const VialIdentity *vial_request_identity(const VialRequest *request);
 /* What a surface found out about it, kept until it is freed; NULL: nothing yet. */
 void vial_request_set_note(VialRequest *request, gpointer note, GDestroyNotify free_note);
 gpointer vial_request_note(const VialRequest *request);
+/* The surface that it came through; NULL before a route is found, and for previews. */
+const VialRouteTable *vial_request_table(const VialRequest *request);
 gpointer vial_request_app(const VialRequest *request); /* given to vial_server_new() */
 
 /* The JSON body: an object, {} when the body was empty. Borrowed. Strict: duplicate keys, depth, UTF-8 were refused with 400. */

@@ -10,6 +10,7 @@
 
 typedef struct {
 	const VialRoute *route;
+	const VialRouteTable *table;
 	gsize n_params;
 	char *names[VIAL_ROUTE_MAX_PARAMS];
 } Target;
@@ -90,7 +91,7 @@ static Node *descend(Node *node, const char *segment, Target *target)
 	return node->param;
 }
 
-static void add_route(VialRouter *router, const VialRoute *route)
+static void add_route(VialRouter *router, const VialRouteTable *table, const VialRoute *route)
 {
 	g_auto(GStrv) segments = g_strsplit(route->pattern + 1, "/", -1);
 	Target *target = g_new0(Target, 1);
@@ -98,6 +99,7 @@ static void add_route(VialRouter *router, const VialRoute *route)
 
 	g_assert(route->pattern[0] == '/');
 	target->route = route;
+	target->table = table;
 	for (gsize i = 0; segments[i]; i++) {
 		if (g_str_has_suffix(segments[i], "...}")) {
 			g_assert(!segments[i + 1] && target->n_params < VIAL_ROUTE_MAX_PARAMS);
@@ -110,14 +112,18 @@ static void add_route(VialRouter *router, const VialRoute *route)
 	g_ptr_array_add(node->targets, target);
 }
 
-VialRouter *vial_router_new(const VialRoute *routes, gsize n_routes)
+VialRouter *vial_router_new(void)
 {
 	VialRouter *router = g_new0(VialRouter, 1);
 
 	router->root = node_new(NULL);
-	for (gsize i = 0; i < n_routes; i++)
-		add_route(router, &routes[i]);
 	return router;
+}
+
+void vial_router_add(VialRouter *router, const VialRouteTable *table)
+{
+	for (gsize i = 0; i < table->n_routes; i++)
+		add_route(router, table, &table->routes[i]);
 }
 
 void vial_router_free(VialRouter *router)
@@ -225,6 +231,7 @@ void vial_router_match(const VialRouter *router, VialArena *arena, const char *m
 		out->is_malformed = TRUE;
 	} else if (target) {
 		out->route = target->route;
+		out->table = target->table;
 		out->path_exists = TRUE;
 		out->n_params = target->n_params;
 		memcpy(out->names, target->names, sizeof(out->names));

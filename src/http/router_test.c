@@ -16,8 +16,10 @@ static const VialRoute routes[] = {
 
 static void match(const char *method, const char *path, VialArena *arena, VialRouteMatch *out)
 {
-	VialRouter *router = vial_router_new(routes, G_N_ELEMENTS(routes));
+	static const VialRouteTable table = { .name = "test", .routes = routes, .n_routes = G_N_ELEMENTS(routes) };
+	VialRouter *router = vial_router_new();
 
+	vial_router_add(router, &table);
 	vial_arena_init(arena);
 	vial_router_match(router, arena, method, path, out);
 	/* Names belong to the router; copy what the tests look at. */

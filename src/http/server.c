@@ -252,7 +252,26 @@ static void set_defaults(VialServerConfig *config)
 		config->tls_key_file = NULL;
 }
 
-VialServer *vial_server_new(const VialServerConfig *config, const VialRoute *routes, gsize n_routes, gpointer app, GError **error)
+static void free_router(gpointer router)
+{
+	vial_router_free(router);
+}
+
+static void add_tables(VialServer *server, const VialRouteTable *const *tables)
+{
+	server->tables = tables;
+	server->router = vial_router_new();
+	server->claimed = g_ptr_array_new_with_free_func(free_router);
+	for (; *tables; tables++) {
+		VialRouter *router = (*tables)->claims ? vial_router_new() : server->router;
+
+		vial_router_add(router, *tables);
+		if ((*tables)->claims)
+			g_ptr_array_add(server->claimed, router);
+	}
+}
+
+VialServer *vial_server_new(const VialServerConfig *config, const VialRouteTable *const *tables, gpointer app, GError **error)
 {
 	VialServer *server = g_new0(VialServer, 1);
 	char id[VIAL_ID_LENGTH + 1];
@@ -267,7 +286,7 @@ VialServer *vial_server_new(const VialServerConfig *config, const VialRoute *rou
 	server->host_names = vial_host_names(config->listen, config->preview_domain, config->host_names);
 	server->shed = vial_shed_new();
 	server->app = app;
-	server->router = vial_router_new(routes, n_routes);
+	add_tables(server, tables);
 	vial_id_fill(id);
 	memcpy(server->request_id_prefix, id, sizeof(server->request_id_prefix) - 1);
 	server->listen_fd = -1;
@@ -349,6 +368,7 @@ void vial_server_free(VialServer *server)
 	close_listener(server);
 	vial_fd_clear(&server->watch_fd);
 	vial_router_free(server->router);
+	g_clear_pointer(&server->claimed, g_ptr_array_unref);
 	g_strfreev(server->allowed_origins);
 	g_strfreev(server->host_names);
 	vial_shed_free(server->shed);

@@ -72,8 +72,8 @@ typedef struct {
 	unsigned body_timeout_ms;
 } VialServerConfig;
 
-/* `routes` and what `config` points to stay the caller's; routes must outlive the server, the rest is copied. */
-VialServer *vial_server_new(const VialServerConfig *config, const VialRoute *routes, gsize n_routes, gpointer app, GError **error);
+/* `tables` (up to NULL) and what `config` points to stay the caller's; tables must outlive the server, the rest is copied. */
+VialServer *vial_server_new(const VialServerConfig *config, const VialRouteTable *const *tables, gpointer app, GError **error);
 void vial_server_quiesce(VialServer *server);
 /*
  * Breaks every connection whose request, answer or upgraded socket is one of an identity that has_ended: its handler hears

@@ -6,6 +6,7 @@
 #include "operations/entry.h"
 #include "operations/limits.h"
 #include "operations/facts.h"
+#include "operations/surface_network.h"
 #include "operations/validate.h"
 #include "service/quota.h"
 #include "util/json.h"
@@ -95,11 +96,15 @@ static void on_created(VialSandbox *sandbox, const GError *error, gpointer data)
 gboolean vial_op_sandbox_create(const VialCaller *caller, const VialCreateRequest *asked, VialSandboxDone done, gpointer data, GError **error)
 {
 	VialCreateRequest request = *asked;
+	g_autoptr(json_t) network = NULL;
 	VialSandboxCreate create;
 	VialEntry *entry;
 	Waiter *waiter;
 	int on_idle;
 
+	/* A snapshot brings its own. */
+	if (!request.network && !request.from_snapshot)
+		request.network = network = vial_surface_network(caller);
 	if (!vial_operation_admit(caller, VIAL_VERB_SANDBOX_CREATE, NULL, 1, NULL, error) || !check_create(&request, &on_idle, error) ||
 	    !may_make(caller, error) || !(entry = vial_entry_begin(caller, VIAL_VERB_SANDBOX_CREATE, NULL, create_record(&request), error)))
 		return FALSE;

@@ -39,6 +39,7 @@ typedef struct VialConfig {
 	char **resolvers; /* empty: those of /etc/resolv.conf */
 	gint64 network_rate_mbit;
 	gint64 network_max_connections;
+	char *pandastack_network, *podflare_network, *e2b_network, *cloudflare_network; /* of those surfaces' sandboxes */
 	gint64 max_sandboxes;
 	gint64 max_cpu_percent;
 	gint64 memory_overcommit_percent; /* 0: no limit */

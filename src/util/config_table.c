@@ -5,6 +5,7 @@
 #define YEAR_SECONDS (366 * 24 * 3600)
 
 static const char *const engines[] = { "auto", "gvisor", "microvm", NULL };
+static const char *const networks[] = { "disabled", "open", NULL };
 static const char *const levels[] = { "error", "warning", "info", "debug", NULL };
 static const char *const formats[] = { "text", "json", NULL };
 
@@ -135,6 +136,30 @@ const VialSetting vial_settings[] = {
 	  .min = 1,
 	  .max = 65535,
 	  .help = "connections of a sandbox at a time; it may ask for fewer" },
+	{ .name = "pandastack_network",
+	  .type = VIAL_SETTING_CHOICE,
+	  .offset = AT(pandastack_network),
+	  .initial = "disabled",
+	  .choices = networks,
+	  .help = "what sandboxes get that PandaStack's SDK makes and names no network for" },
+	{ .name = "podflare_network",
+	  .type = VIAL_SETTING_CHOICE,
+	  .offset = AT(podflare_network),
+	  .initial = "disabled",
+	  .choices = networks,
+	  .help = "what sandboxes get that Podflare's makes and names no network for" },
+	{ .name = "e2b_network",
+	  .type = VIAL_SETTING_CHOICE,
+	  .offset = AT(e2b_network),
+	  .initial = "disabled",
+	  .choices = networks,
+	  .help = "what sandboxes get that E2B's makes and names no network for" },
+	{ .name = "cloudflare_network",
+	  .type = VIAL_SETTING_CHOICE,
+	  .offset = AT(cloudflare_network),
+	  .initial = "disabled",
+	  .choices = networks,
+	  .help = "what sandboxes get that the OpenAI Agents SDK's Cloudflare client makes and names no network for" },
 	{ .name = "max_sandboxes",
 	  .type = VIAL_SETTING_NUMBER,
 	  .offset = AT(max_sandboxes),

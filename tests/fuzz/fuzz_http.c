@@ -114,13 +114,15 @@ static void stop(void)
 static void start(void)
 {
 	static const VialRoute host_route = { "ANY", "/", on_stream, VIAL_ROUTE_STREAM_BODY | VIAL_ROUTE_ANY_METHOD, 0 };
+	static const VialRouteTable table = { .name = "fuzz", .routes = routes, .n_routes = G_N_ELEMENTS(routes) };
+	static const VialRouteTable *const tables[] = { &table, NULL };
 	g_autofree char *address = NULL;
 	VialServerConfig config = { .authenticate = authenticate, .host_route = &host_route };
 
 	vial_log_setup(VIAL_LOG_ERROR, VIAL_LOG_TEXT);
 	g_snprintf(path, sizeof(path), SOCKET, (int)getpid());
 	config.listen = address = g_strdup_printf("unix:%s", path);
-	server = vial_server_new(&config, routes, G_N_ELEMENTS(routes), NULL, NULL);
+	server = vial_server_new(&config, tables, NULL, NULL);
 	assert(server);
 	atexit(stop);
 }

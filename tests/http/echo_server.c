@@ -603,7 +603,9 @@ static VialServer *start_control(VialServer **server)
 {
 	static const VialServerConfig config = { .listen = "127.0.0.1:0" };
 	g_autoptr(GError) error = NULL;
-	VialServer *control = vial_server_new(&config, control_routes, G_N_ELEMENTS(control_routes), server, &error);
+	static const VialRouteTable table = { .name = "control", .routes = control_routes, .n_routes = G_N_ELEMENTS(control_routes) };
+	static const VialRouteTable *const tables[] = { &table, NULL };
+	VialServer *control = vial_server_new(&config, tables, server, &error);
 
 	if (control)
 		printf("%s\n", vial_server_url(control));
@@ -614,6 +616,8 @@ static VialServer *start_control(VialServer **server)
 
 int main(int argc, char **argv)
 {
+	static const VialRouteTable table = { .name = "echo", .routes = routes, .n_routes = G_N_ELEMENTS(routes) };
+	static const VialRouteTable *const tables[] = { &table, NULL };
 	g_autoptr(GMainLoop) loop = g_main_loop_new(NULL, FALSE);
 	g_autoptr(GError) error = NULL;
 	const char *origins[] = { NULL, NULL }, *names[] = { NULL, NULL }, *data_dir = NULL;
@@ -672,7 +676,7 @@ int main(int argc, char **argv)
 	}
 	if (commit_ms >= 0)
 		config.uncommitted = uncommitted;
-	server = vial_server_new(&config, routes, G_N_ELEMENTS(routes), &server, &error);
+	server = vial_server_new(&config, tables, &server, &error);
 	if (!server) {
 		fprintf(stderr, "%s\n", error->message);
 		return 1;

@@ -36,14 +36,14 @@ def spec_routes():
 
 
 def print_routes():
-    """[(method, path, verb, role)] as viald says."""
+    """[(method, path, verb, role)] of the native API, as viald says."""
     program = Path(os.environ.get("VIAL_BUILD_DIR", ROOT / "build")) / "viald"
     if not program.exists():
         pytest.skip(f"{program} is not built")
     result = subprocess.run([program, "--print-routes"], capture_output=True, text=True, timeout=20)
     if result.returncode != 0:
         pytest.skip(f"viald --print-routes: {result.stderr.strip()}")
-    return [tuple(line.split()) for line in result.stdout.splitlines()]
+    return [tuple(words) for *words, surface in map(str.split, result.stdout.splitlines()) if surface == "native"]
 
 
 def served_routes():

@@ -7,7 +7,7 @@
 #include "operations/agents.h"
 #include "operations/limits.h"
 #include "surfaces/native/handlers.h"
-#include "surfaces/native/native.h"
+#include "surfaces/shared/surface.h"
 
 typedef struct {
 	VialRequest *request;
@@ -22,7 +22,7 @@ static void on_opened(const VialAgentPlace *place, const GError *error, gpointer
 	if (error) {
 		vial_request_reply_error(request, g_error_copy(error));
 	} else if (!vial_request_is_gone(request)) { /* what nobody waits for is not begun */
-		vial_native_enter(request, place);
+		vial_surface_enter(request, place);
 		call->handler(request);
 	}
 	vial_request_unref(request);
@@ -45,7 +45,7 @@ static gboolean decode_query(VialRequest *request, VialAgentCall *out, GError **
 
 static void open_for(VialRequest *request, VialVerb verb, gboolean is_in_body, VialHandler handler)
 {
-	VialCaller caller = vial_native_caller(request);
+	VialCaller caller = vial_surface_caller(request);
 	VialAgentCall call = { .agent = vial_request_param(request, "agent"), .version = VIAL_UNSAID, .is_code = verb == VIAL_VERB_RUN };
 	g_autoptr(GError) error = NULL;
 	Call *waiting;

@@ -4,7 +4,7 @@
 
 #include "operations/limits.h"
 #include "surfaces/native/handlers.h"
-#include "surfaces/native/native.h"
+#include "surfaces/shared/surface.h"
 
 static const char *agent_of(const VialRequest *request)
 {
@@ -15,43 +15,43 @@ static const char *agent_of(const VialRequest *request)
 
 void vial_api_agent_list(VialRequest *request)
 {
-	VialCaller caller = vial_native_caller(request);
+	VialCaller caller = vial_surface_caller(request);
 	GError *error = NULL;
 	json_t *document = vial_op_agent_list(&caller, &error);
 
-	vial_native_reply_now(request, document, error);
+	vial_surface_reply_now(request, document, error);
 }
 
 void vial_api_agent_get(VialRequest *request)
 {
-	VialCaller caller = vial_native_caller(request);
+	VialCaller caller = vial_surface_caller(request);
 	GError *error = NULL;
 	json_t *document = vial_op_agent_get(&caller, agent_of(request), &error);
 
-	vial_native_reply_now(request, document, error);
+	vial_surface_reply_now(request, document, error);
 }
 
 void vial_api_agent_create(VialRequest *request)
 {
 	static const char *const names[] = { "name", "description", NULL };
-	VialCaller caller = vial_native_question(request);
+	VialCaller caller = vial_surface_question(request);
 	const json_t *body = vial_request_json(request);
 	const char *name = NULL, *description = NULL;
 	g_autoptr(GError) error = NULL;
 
-	vial_native_begun(request,
-	                  vial_decode_known(body, names, &error) && vial_decode_text(body, "name", &name, &error) &&
-	                          vial_decode_text(body, "description", &description, &error) &&
-	                          vial_op_agent_create(&caller, name, description, vial_native_reply_created, request, &error),
-	                  &error);
+	vial_surface_begun(request,
+	                   vial_decode_known(body, names, &error) && vial_decode_text(body, "name", &name, &error) &&
+	                           vial_decode_text(body, "description", &description, &error) &&
+	                           vial_op_agent_create(&caller, name, description, vial_surface_reply_created, request, &error),
+	                   &error);
 }
 
 void vial_api_agent_delete(VialRequest *request)
 {
-	VialCaller caller = vial_native_question(request);
+	VialCaller caller = vial_surface_question(request);
 	g_autoptr(GError) error = NULL;
 
-	vial_native_begun(request, vial_op_agent_delete(&caller, agent_of(request), vial_native_reply_nothing, request, &error), &error);
+	vial_surface_begun(request, vial_op_agent_delete(&caller, agent_of(request), vial_surface_reply_nothing, request, &error), &error);
 }
 
 /* Versions */
@@ -76,23 +76,23 @@ static gboolean decode_version(const json_t *body, VialVersionRequest *out, GErr
 
 void vial_api_version_create(VialRequest *request)
 {
-	VialCaller caller = vial_native_question(request);
+	VialCaller caller = vial_surface_question(request);
 	g_autoptr(GError) error = NULL;
 	VialVersionRequest version;
 
-	vial_native_begun(request,
-	                  decode_version(vial_request_json(request), &version, &error) &&
-	                          vial_op_agent_version_create(&caller, agent_of(request), &version, vial_native_reply_created, request, &error),
-	                  &error);
+	vial_surface_begun(request,
+	                   decode_version(vial_request_json(request), &version, &error) &&
+	                           vial_op_agent_version_create(&caller, agent_of(request), &version, vial_surface_reply_created, request, &error),
+	                   &error);
 }
 
 void vial_api_version_list(VialRequest *request)
 {
-	VialCaller caller = vial_native_caller(request);
+	VialCaller caller = vial_surface_caller(request);
 	GError *error = NULL;
 	json_t *document = vial_op_agent_version_list(&caller, agent_of(request), &error);
 
-	vial_native_reply_now(request, document, error);
+	vial_surface_reply_now(request, document, error);
 }
 
 /* One that is no number is one that there is not. */
@@ -106,21 +106,21 @@ static gint64 version_of(const VialRequest *request)
 
 void vial_api_version_get(VialRequest *request)
 {
-	VialCaller caller = vial_native_caller(request);
+	VialCaller caller = vial_surface_caller(request);
 	GError *error = NULL;
 	json_t *document = vial_op_agent_version_get(&caller, agent_of(request), version_of(request), &error);
 
-	vial_native_reply_now(request, document, error);
+	vial_surface_reply_now(request, document, error);
 }
 
 static void change_version(VialRequest *request, VialVerb verb)
 {
-	VialCaller caller = vial_native_question(request);
+	VialCaller caller = vial_surface_question(request);
 	g_autoptr(GError) error = NULL;
 
-	vial_native_begun(request,
-	                  vial_op_agent_version_change(&caller, verb, agent_of(request), version_of(request), vial_native_reply_ok, request, &error),
-	                  &error);
+	vial_surface_begun(
+		request, vial_op_agent_version_change(&caller, verb, agent_of(request), version_of(request), vial_surface_reply_ok, request, &error),
+		&error);
 }
 
 void vial_api_version_activate(VialRequest *request)
@@ -137,7 +137,7 @@ void vial_api_version_retire(VialRequest *request)
 
 void vial_api_session_list(VialRequest *request)
 {
-	VialCaller caller = vial_native_caller(request);
+	VialCaller caller = vial_surface_caller(request);
 	VialSessionsRequest sessions = { .version = VIAL_UNSAID,
 		                         .limit = VIAL_UNSAID,
 		                         .user = vial_request_query(request, "user"),
@@ -148,12 +148,12 @@ void vial_api_session_list(VialRequest *request)
 
 	if (vial_decode_query_int(request, "version", &sessions.version, &error) && vial_decode_query_int(request, "limit", &sessions.limit, &error))
 		document = vial_op_session_list(&caller, agent_of(request), &sessions, &error);
-	vial_native_reply_now(request, document, error);
+	vial_surface_reply_now(request, document, error);
 }
 
 void vial_api_session_get(VialRequest *request)
 {
-	VialCaller caller = vial_native_caller(request);
+	VialCaller caller = vial_surface_caller(request);
 	gint64 version = VIAL_UNSAID;
 	GError *error = NULL;
 	json_t *document = NULL;
@@ -161,28 +161,28 @@ void vial_api_session_get(VialRequest *request)
 	if (vial_decode_query_int(request, "version", &version, &error))
 		document = vial_op_session_get(&caller, agent_of(request), vial_request_param(request, "session"),
 		                               vial_request_query(request, "user"), version, &error);
-	vial_native_reply_now(request, document, error);
+	vial_surface_reply_now(request, document, error);
 }
 
 void vial_api_session_end(VialRequest *request)
 {
-	VialCaller caller = vial_native_question(request);
+	VialCaller caller = vial_surface_question(request);
 	gint64 version = VIAL_UNSAID;
 	g_autoptr(GError) error = NULL;
 
-	vial_native_begun(request,
-	                  vial_decode_query_int(request, "version", &version, &error) &&
-	                          vial_op_session_end(&caller, agent_of(request), vial_request_param(request, "session"),
-	                                              vial_request_query(request, "user"), version, vial_native_reply_done, request, &error),
-	                  &error);
+	vial_surface_begun(request,
+	                   vial_decode_query_int(request, "version", &version, &error) &&
+	                           vial_op_session_end(&caller, agent_of(request), vial_request_param(request, "session"),
+	                                               vial_request_query(request, "user"), version, vial_surface_reply_done, request, &error),
+	                   &error);
 }
 
 void vial_api_user_forget(VialRequest *request)
 {
-	VialCaller caller = vial_native_question(request);
+	VialCaller caller = vial_surface_question(request);
 	g_autoptr(GError) error = NULL;
 
-	vial_native_begun(request,
-	                  vial_op_user_forget(&caller, agent_of(request), vial_request_param(request, "user"), vial_native_reply_ok, request, &error),
-	                  &error);
+	vial_surface_begun(
+		request, vial_op_user_forget(&caller, agent_of(request), vial_request_param(request, "user"), vial_surface_reply_ok, request, &error),
+		&error);
 }

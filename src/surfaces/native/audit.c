@@ -4,7 +4,7 @@
 
 #include "operations/limits.h"
 #include "surfaces/native/handlers.h"
-#include "surfaces/native/native.h"
+#include "surfaces/shared/surface.h"
 
 static gboolean decode(VialRequest *request, VialAuditRequest *out, GError **error)
 {
@@ -27,40 +27,40 @@ static gboolean decode(VialRequest *request, VialAuditRequest *out, GError **err
 
 void vial_api_audit_list(VialRequest *request)
 {
-	VialCaller caller = vial_native_question(request);
+	VialCaller caller = vial_surface_question(request);
 	g_autoptr(GError) error = NULL;
 	VialAuditRequest audit;
 
-	vial_native_begun(request, decode(request, &audit, &error) && vial_op_audit_list(&caller, &audit, vial_native_reply_ok, request, &error),
-	                  &error);
+	vial_surface_begun(request, decode(request, &audit, &error) && vial_op_audit_list(&caller, &audit, vial_surface_reply_ok, request, &error),
+	                   &error);
 }
 
 void vial_api_audit_get(VialRequest *request)
 {
-	VialCaller caller = vial_native_question(request);
+	VialCaller caller = vial_surface_question(request);
 	g_autoptr(GError) error = NULL;
 
-	vial_native_begun(request, vial_op_audit_get(&caller, vial_request_param(request, "seq"), vial_native_reply_ok, request, &error), &error);
+	vial_surface_begun(request, vial_op_audit_get(&caller, vial_request_param(request, "seq"), vial_surface_reply_ok, request, &error), &error);
 }
 
 void vial_api_audit_heads(VialRequest *request)
 {
-	VialCaller caller = vial_native_question(request);
+	VialCaller caller = vial_surface_question(request);
 	g_autoptr(GError) error = NULL;
 	gint64 limit = VIAL_UNSAID;
 
-	vial_native_begun(request,
-	                  vial_decode_query_int(request, "limit", &limit, &error) &&
-	                          vial_op_audit_heads(&caller, limit, vial_native_reply_ok, request, &error),
-	                  &error);
+	vial_surface_begun(request,
+	                   vial_decode_query_int(request, "limit", &limit, &error) &&
+	                           vial_op_audit_heads(&caller, limit, vial_surface_reply_ok, request, &error),
+	                   &error);
 }
 
 void vial_api_audit_verify(VialRequest *request)
 {
-	VialCaller caller = vial_native_question(request);
+	VialCaller caller = vial_surface_question(request);
 	g_autoptr(GError) error = NULL;
 
-	vial_native_begun(request, vial_op_audit_verify(&caller, vial_native_reply_ok, request, &error), &error);
+	vial_surface_begun(request, vial_op_audit_verify(&caller, vial_surface_reply_ok, request, &error), &error);
 }
 
 /* Exports */
@@ -124,7 +124,7 @@ static void on_end(const GError *error, gpointer data)
 void vial_api_audit_export(VialRequest *request)
 {
 	static const VialAuditSink sink = { .piece = on_piece, .end = on_end };
-	VialCaller caller = vial_native_caller(request);
+	VialCaller caller = vial_surface_caller(request);
 	VialAuditStream *stream = NULL;
 	VialAuditRequest audit = { 0 };
 	GError *error = NULL;

@@ -6,7 +6,7 @@
 
 #include "operations/limits.h"
 #include "surfaces/native/handlers.h"
-#include "surfaces/native/native.h"
+#include "surfaces/shared/surface.h"
 #include "util/json.h"
 
 /* What is silent for longer gets an empty line. */
@@ -32,78 +32,78 @@ static gboolean decode_build(const json_t *body, VialTemplateBuildRequest *out, 
 
 void vial_api_template_build(VialRequest *request)
 {
-	VialCaller caller = vial_native_question(request);
+	VialCaller caller = vial_surface_question(request);
 	g_autoptr(GError) error = NULL;
 	VialTemplateBuildRequest wanted;
 
-	vial_native_begun(request,
-	                  decode_build(vial_request_json(request), &wanted, &error) &&
-	                          vial_op_template_build(&caller, &wanted, vial_native_reply_accepted, request, &error),
-	                  &error);
+	vial_surface_begun(request,
+	                   decode_build(vial_request_json(request), &wanted, &error) &&
+	                           vial_op_template_build(&caller, &wanted, vial_surface_reply_accepted, request, &error),
+	                   &error);
 }
 
 void vial_api_template_rebuild(VialRequest *request)
 {
-	VialCaller caller = vial_native_question(request);
+	VialCaller caller = vial_surface_question(request);
 	const json_t *body = vial_request_json(request);
 	g_autoptr(GError) error = NULL;
 	json_t *secrets = NULL;
 	gboolean no_cache = FALSE;
 
-	vial_native_begun(request,
-	                  vial_decode_object(body, "secrets", &secrets, &error) && vial_decode_bool(body, "no_cache", &no_cache, &error) &&
-	                          vial_op_template_rebuild(&caller, vial_request_param(request, "name"), secrets, no_cache,
-	                                                   vial_native_reply_accepted, request, &error),
-	                  &error);
+	vial_surface_begun(request,
+	                   vial_decode_object(body, "secrets", &secrets, &error) && vial_decode_bool(body, "no_cache", &no_cache, &error) &&
+	                           vial_op_template_rebuild(&caller, vial_request_param(request, "name"), secrets, no_cache,
+	                                                    vial_surface_reply_accepted, request, &error),
+	                   &error);
 }
 
 void vial_api_template_delete(VialRequest *request)
 {
-	VialCaller caller = vial_native_question(request);
+	VialCaller caller = vial_surface_question(request);
 	g_autoptr(GError) error = NULL;
 
-	vial_native_begun(request, vial_op_template_delete(&caller, vial_request_param(request, "name"), vial_native_reply_done, request, &error),
-	                  &error);
+	vial_surface_begun(request, vial_op_template_delete(&caller, vial_request_param(request, "name"), vial_surface_reply_done, request, &error),
+	                   &error);
 }
 
 void vial_api_template_from_sandbox(VialRequest *request)
 {
-	VialCaller caller = vial_native_question(request);
+	VialCaller caller = vial_surface_question(request);
 	g_autoptr(GError) error = NULL;
 	const char *name = NULL;
 
-	vial_native_begun(
+	vial_surface_begun(
 		request,
 		vial_decode_text(vial_request_json(request), "name", &name, &error) &&
-			vial_op_template_from_sandbox(&caller, vial_native_sandbox(request), name, vial_native_reply_created, request, &error),
+			vial_op_template_from_sandbox(&caller, vial_surface_sandbox(request), name, vial_surface_reply_created, request, &error),
 		&error);
 }
 
 void vial_api_build_list(VialRequest *request)
 {
-	VialCaller caller = vial_native_caller(request);
+	VialCaller caller = vial_surface_caller(request);
 	GError *error = NULL;
 	json_t *answer = vial_op_build_list(&caller, vial_request_query(request, "name"), vial_request_query(request, "status"), &error);
 
-	vial_native_reply_now(request, answer, error);
+	vial_surface_reply_now(request, answer, error);
 }
 
 void vial_api_build_get(VialRequest *request)
 {
-	VialCaller caller = vial_native_caller(request);
+	VialCaller caller = vial_surface_caller(request);
 	GError *error = NULL;
 	json_t *answer = vial_op_build_get(&caller, vial_request_param(request, "build"), &error);
 
-	vial_native_reply_now(request, answer, error);
+	vial_surface_reply_now(request, answer, error);
 }
 
 void vial_api_build_cancel(VialRequest *request)
 {
-	VialCaller caller = vial_native_caller(request);
+	VialCaller caller = vial_surface_caller(request);
 	GError *error = NULL;
 	json_t *answer = vial_op_build_cancel(&caller, vial_request_param(request, "build"), &error);
 
-	vial_native_reply_now(request, answer, error);
+	vial_surface_reply_now(request, answer, error);
 }
 
 /* Logs */
@@ -183,7 +183,7 @@ static void begin(Log *log)
 void vial_api_build_logs(VialRequest *request)
 {
 	static const VialBuildLogSink sink = { .line = on_line, .end = on_end };
-	VialCaller caller = vial_native_caller(request);
+	VialCaller caller = vial_surface_caller(request);
 	const char *accept = vial_request_header(request, "Accept");
 	gboolean follows = FALSE;
 	GError *error = NULL;

@@ -7,7 +7,7 @@
 
 #include "operations/limits.h"
 #include "surfaces/native/handlers.h"
-#include "surfaces/native/native.h"
+#include "surfaces/shared/surface.h"
 #include "util/json.h"
 #include "util/utf8.h"
 
@@ -19,7 +19,7 @@ static gboolean decode(VialRequest *request, VialExecRequest *out, const char **
 
 	*out = (VialExecRequest){ 0 };
 	return vial_decode_text(body, "cmd", &out->cmd, error) && vial_decode_list(body, "argv", &out->argv, error) &&
-	       vial_decode_text(body, "cwd", &out->cwd, error) && vial_decode_text(body, vial_native_user_field(request), &out->user, error) &&
+	       vial_decode_text(body, "cwd", &out->cwd, error) && vial_decode_text(body, vial_surface_user_field(request), &out->user, error) &&
 	       vial_decode_object(body, "env", &out->env, error) && vial_decode_real(body, "timeout_seconds", &out->timeout_seconds, error) &&
 	       vial_decode_bool(body, "undo", &out->undo, error) && vial_decode_bool(body, "background", &out->background, error) &&
 	       vial_decode_text(body, "encoding", out_encoding, error) && vial_decode_bytes(body, "stdin", &out->input, error);
@@ -60,7 +60,7 @@ static void on_done(const VialExecAnswer *answer, const GError *error, gpointer 
 	json_object_set_new(json, "truncated", json_boolean(answer->end.truncated));
 	if (answer->end.full_output)
 		json_object_set_new(json, "full_output", json_string(answer->end.full_output));
-	vial_native_tell_session(exchange->request, json);
+	vial_surface_tell_session(exchange->request, json);
 	vial_request_reply_json(exchange->request, 200, json);
 	vial_exchange_end(exchange);
 }
@@ -104,7 +104,7 @@ static void on_end(const VialExecEnd *end, const GError *error, gpointer data)
 	if (vial_exchange_fail_early(exchange, error))
 		return;
 	last = error ? json_pack("{s:s}", "error", error->message) : end_json(end);
-	vial_native_tell_session(exchange->request, last);
+	vial_surface_tell_session(exchange->request, last);
 	vial_exchange_send(exchange, error ? "error" : "exit", last);
 	vial_request_stream_end(exchange->request);
 	vial_exchange_end(exchange);
@@ -114,7 +114,7 @@ static const VialExecSink stream_sink = { .begun = vial_exchange_sse_begin, .out
 
 static void start(VialRequest *request, gboolean is_stream)
 {
-	VialCaller caller = vial_native_caller(request);
+	VialCaller caller = vial_surface_caller(request);
 	Stream *stream = g_new0(Stream, 1);
 	VialExchange *exchange = vial_exchange_new(request, stream, g_free);
 	VialOperation *operation = NULL;
@@ -126,9 +126,9 @@ static void start(VialRequest *request, gboolean is_stream)
 		/* refused below */
 	} else if (is_stream && !exec.background) {
 		stream->is_base64 = g_strcmp0(encoding, "base64") == 0;
-		operation = vial_op_exec(&caller, vial_native_sandbox(request), &exec, &stream_sink, exchange, &error);
+		operation = vial_op_exec(&caller, vial_surface_sandbox(request), &exec, &stream_sink, exchange, &error);
 	} else { /* one in the background answers with its pid at once, in either form as plain JSON */
-		operation = vial_op_exec_collected(&caller, vial_native_sandbox(request), &exec, on_done, exchange, &error);
+		operation = vial_op_exec_collected(&caller, vial_surface_sandbox(request), &exec, on_done, exchange, &error);
 	}
 	g_clear_pointer(&exec.input, g_bytes_unref);
 	vial_exchange_begin(exchange, operation, &error);
@@ -146,13 +146,13 @@ void vial_api_exec_stream(VialRequest *request)
 
 void vial_api_process_attach(VialRequest *request)
 {
-	VialCaller caller = vial_native_caller(request);
+	VialCaller caller = vial_surface_caller(request);
 	VialExchange *exchange = vial_exchange_new(request, g_new0(Stream, 1), g_free);
 	VialOperation *operation = NULL;
 	g_autoptr(GError) error = NULL;
 	gint64 pid;
 
 	if (vial_decode_pid(request, &pid, &error))
-		operation = vial_op_attach(&caller, vial_native_sandbox(request), pid, &stream_sink, exchange, &error);
+		operation = vial_op_attach(&caller, vial_surface_sandbox(request), pid, &stream_sink, exchange, &error);
 	vial_exchange_begin(exchange, operation, &error);
 }

@@ -5,14 +5,14 @@
 #include <string.h>
 
 #include "surfaces/native/handlers.h"
-#include "surfaces/native/native.h"
+#include "surfaces/shared/surface.h"
 #include "surfaces/native/upload.h"
 
 static VialFileRequest decode_query(const VialRequest *request)
 {
 	return (VialFileRequest){
 		.path = vial_request_query(request, "path"),
-		.user = vial_request_query(request, vial_native_user_field(request)),
+		.user = vial_request_query(request, vial_surface_user_field(request)),
 		.mode = vial_request_query(request, "mode"),
 		.depth = 1,
 	};
@@ -24,7 +24,7 @@ static gboolean decode_body(const VialRequest *request, VialFileRequest *out, GE
 
 	*out = (VialFileRequest){ 0 };
 	return vial_decode_text(body, "path", &out->path, error) && vial_decode_text(body, "to", &out->to, error) &&
-	       vial_decode_text(body, vial_native_user_field(request), &out->user, error);
+	       vial_decode_text(body, vial_surface_user_field(request), &out->user, error);
 }
 
 /* Reading */
@@ -66,12 +66,12 @@ static void on_read(const GError *error, gpointer data)
 void vial_api_file_read(VialRequest *request)
 {
 	static const VialReadSink sink = { .opened = on_opened, .data = on_data, .end = on_read };
-	VialCaller caller = vial_native_caller(request);
+	VialCaller caller = vial_surface_caller(request);
 	VialExchange *exchange = vial_exchange_new(request, g_new0(Download, 1), g_free);
 	VialFileRequest file = decode_query(request);
 	g_autoptr(GError) error = NULL;
 
-	vial_exchange_begin(exchange, vial_op_file_read(&caller, vial_native_sandbox(request), &file, &sink, exchange, &error), &error);
+	vial_exchange_begin(exchange, vial_op_file_read(&caller, vial_surface_sandbox(request), &file, &sink, exchange, &error), &error);
 }
 
 /* Writing */
@@ -89,12 +89,12 @@ static void on_written(const char *path, gint64 bytes, const GError *error, gpoi
 void vial_api_file_write(VialRequest *request)
 {
 	static const VialWriteSink sink = { .begun = vial_upload_begun, .writable = vial_upload_writable, .end = on_written };
-	VialCaller caller = vial_native_caller(request);
+	VialCaller caller = vial_surface_caller(request);
 	VialExchange *exchange = vial_upload_new(request);
 	VialFileRequest file = decode_query(request);
 	g_autoptr(GError) error = NULL;
 
-	vial_exchange_begin(exchange, vial_op_file_write(&caller, vial_native_sandbox(request), &file, &sink, exchange, &error), &error);
+	vial_exchange_begin(exchange, vial_op_file_write(&caller, vial_surface_sandbox(request), &file, &sink, exchange, &error), &error);
 }
 
 /* Listing */
@@ -111,14 +111,14 @@ static void on_listed(json_t *document, const GError *error, gpointer data)
 
 void vial_api_file_list(VialRequest *request)
 {
-	VialCaller caller = vial_native_caller(request);
+	VialCaller caller = vial_surface_caller(request);
 	VialExchange *exchange = vial_exchange_new(request, NULL, NULL);
 	VialFileRequest file = decode_query(request);
 	VialOperation *operation = NULL;
 	g_autoptr(GError) error = NULL;
 
 	if (vial_decode_query_int(request, "depth", &file.depth, &error))
-		operation = vial_op_file_list(&caller, vial_native_sandbox(request), &file, on_listed, exchange, &error);
+		operation = vial_op_file_list(&caller, vial_surface_sandbox(request), &file, on_listed, exchange, &error);
 	vial_exchange_begin(exchange, operation, &error);
 }
 
@@ -126,47 +126,47 @@ void vial_api_file_list(VialRequest *request)
 
 void vial_api_file_stat(VialRequest *request)
 {
-	VialCaller caller = vial_native_question(request);
+	VialCaller caller = vial_surface_question(request);
 	VialFileRequest file = decode_query(request);
 	g_autoptr(GError) error = NULL;
 
-	vial_native_begun(request, vial_op_file_stat(&caller, vial_native_sandbox(request), &file, vial_native_reply_ok, request, &error), &error);
+	vial_surface_begun(request, vial_op_file_stat(&caller, vial_surface_sandbox(request), &file, vial_surface_reply_ok, request, &error), &error);
 }
 
 void vial_api_file_mkdir(VialRequest *request)
 {
-	VialCaller caller = vial_native_question(request);
+	VialCaller caller = vial_surface_question(request);
 	g_autoptr(GError) error = NULL;
 	VialFileRequest file;
 
-	vial_native_begun(request,
-	                  decode_body(request, &file, &error) &&
-	                          vial_op_file_mkdir(&caller, vial_native_sandbox(request), &file, vial_native_reply_nothing, request, &error),
-	                  &error);
+	vial_surface_begun(request,
+	                   decode_body(request, &file, &error) &&
+	                           vial_op_file_mkdir(&caller, vial_surface_sandbox(request), &file, vial_surface_reply_nothing, request, &error),
+	                   &error);
 }
 
 void vial_api_file_move(VialRequest *request)
 {
-	VialCaller caller = vial_native_question(request);
+	VialCaller caller = vial_surface_question(request);
 	g_autoptr(GError) error = NULL;
 	VialFileRequest file;
 
-	vial_native_begun(request,
-	                  decode_body(request, &file, &error) &&
-	                          vial_op_file_move(&caller, vial_native_sandbox(request), &file, vial_native_reply_nothing, request, &error),
-	                  &error);
+	vial_surface_begun(request,
+	                   decode_body(request, &file, &error) &&
+	                           vial_op_file_move(&caller, vial_surface_sandbox(request), &file, vial_surface_reply_nothing, request, &error),
+	                   &error);
 }
 
 void vial_api_file_remove(VialRequest *request)
 {
-	VialCaller caller = vial_native_question(request);
+	VialCaller caller = vial_surface_question(request);
 	VialFileRequest file = decode_query(request);
 	g_autoptr(GError) error = NULL;
 
 	/* DELETE of a folder means the folder: `recursive=false` asks for the careful form. */
 	file.recursive = g_strcmp0(vial_request_query(request, "recursive"), "false") != 0;
-	vial_native_begun(request, vial_op_file_remove(&caller, vial_native_sandbox(request), &file, vial_native_reply_nothing, request, &error),
-	                  &error);
+	vial_surface_begun(request, vial_op_file_remove(&caller, vial_surface_sandbox(request), &file, vial_surface_reply_nothing, request, &error),
+	                   &error);
 }
 
 /* Watching */
@@ -194,11 +194,11 @@ static void on_watch_end(const GError *error, gpointer data)
 void vial_api_file_watch(VialRequest *request)
 {
 	static const VialWatchSink sink = { .begun = vial_exchange_sse_begin, .change = on_change, .end = on_watch_end };
-	VialCaller caller = vial_native_caller(request);
+	VialCaller caller = vial_surface_caller(request);
 	VialExchange *exchange = vial_exchange_new(request, NULL, NULL);
 	VialFileRequest file = decode_query(request);
 	g_autoptr(GError) error = NULL;
 
 	file.recursive = g_strcmp0(vial_request_query(request, "recursive"), "true") == 0;
-	vial_exchange_begin(exchange, vial_op_file_watch(&caller, vial_native_sandbox(request), &file, &sink, exchange, &error), &error);
+	vial_exchange_begin(exchange, vial_op_file_watch(&caller, vial_surface_sandbox(request), &file, &sink, exchange, &error), &error);
 }

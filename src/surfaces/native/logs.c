@@ -6,7 +6,7 @@
 
 #include "operations/limits.h"
 #include "surfaces/native/handlers.h"
-#include "surfaces/native/native.h"
+#include "surfaces/shared/surface.h"
 #include "util/json.h"
 #include "util/time.h"
 
@@ -121,7 +121,7 @@ static Form choose_form(VialRequest *request, gboolean does_follow)
 void vial_api_logs(VialRequest *request)
 {
 	static const VialLogSink sink = { .begun = on_begun, .line = on_line, .end = on_end };
-	VialCaller caller = vial_native_caller(request);
+	VialCaller caller = vial_surface_caller(request);
 	VialLogRequest wanted = { .stream = vial_request_query(request, "stream"), .limit = VIAL_UNSAID };
 	Log *log = g_new0(Log, 1);
 	GError *error = NULL;
@@ -130,7 +130,7 @@ void vial_api_logs(VialRequest *request)
 	if (vial_decode_query_bool(request, "follow", &wanted.follow, &error) && vial_decode_query_int(request, "limit", &wanted.limit, &error)) {
 		log->form = choose_form(request, wanted.follow);
 		log->items = log->form == FORM_JSON ? json_array() : NULL;
-		log->logs = vial_op_logs(&caller, vial_native_sandbox(request), &wanted, &sink, log, &error);
+		log->logs = vial_op_logs(&caller, vial_surface_sandbox(request), &wanted, &sink, log, &error);
 	}
 	if (log->logs) {
 		vial_request_on_gone(request, on_gone, log);

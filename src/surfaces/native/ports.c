@@ -9,7 +9,7 @@
 #include "operations/limits.h"
 #include "operations/tunnel.h"
 #include "surfaces/native/handlers.h"
-#include "surfaces/native/native.h"
+#include "surfaces/shared/surface.h"
 #include "surfaces/native/preview.h"
 #include "surfaces/native/proxy.h"
 #include "util/json.h"
@@ -51,7 +51,7 @@ static void start(VialRequest *request, const VialCaller *caller, unsigned port,
 
 void vial_api_port_proxy(VialRequest *request)
 {
-	VialCaller caller = vial_native_caller(request);
+	VialCaller caller = vial_surface_caller(request);
 	const char *path = vial_request_path(request), *inner = path;
 	unsigned port;
 
@@ -74,7 +74,7 @@ void vial_api_port_preview(VialRequest *request)
 }
 
 /* "http://3000-{id}.localhost:7070": scheme and port are those of the server, the name is the operator's choice. */
-static char *preview_url(const VialNative *native, const char *id, gint64 port)
+static char *preview_url(const VialFront *native, const char *id, gint64 port)
 {
 	const VialConfig *config = native->app->config;
 	const char *url = vial_server_url(native->server), *colon = strrchr(url, ':');
@@ -89,9 +89,9 @@ static char *preview_url(const VialNative *native, const char *id, gint64 port)
 
 void vial_api_preview_create(VialRequest *request)
 {
-	VialCaller caller = vial_native_caller(request);
+	VialCaller caller = vial_surface_caller(request);
 	const json_t *body = vial_request_json(request);
-	const char *id = vial_native_sandbox(request);
+	const char *id = vial_surface_sandbox(request);
 	gint64 port = VIAL_UNSAID, ttl_seconds = VIAL_UNSAID, expires_at_ms;
 	g_autofree char *token = NULL, *url = NULL, *expires_at = NULL;
 	GError *error = NULL;

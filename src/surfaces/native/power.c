@@ -2,14 +2,14 @@
 /* Pausing, resuming, hibernating, waking: 204 when it is so. */
 #include "operations/sandboxes.h"
 #include "surfaces/native/handlers.h"
-#include "surfaces/native/native.h"
+#include "surfaces/shared/surface.h"
 
 static void act(VialRequest *request, VialVerb verb)
 {
-	VialCaller caller = vial_native_question(request);
+	VialCaller caller = vial_surface_question(request);
 	g_autoptr(GError) error = NULL;
 
-	vial_native_begun(request, vial_op_power(&caller, verb, vial_native_sandbox(request), vial_native_reply_done, request, &error), &error);
+	vial_surface_begun(request, vial_op_power(&caller, verb, vial_surface_sandbox(request), vial_surface_reply_done, request, &error), &error);
 }
 
 void vial_api_pause(VialRequest *request)

@@ -92,7 +92,7 @@ static gboolean has_cookie(VialRequest *request, VialApp *app, const char *id, u
 /* The same address without the token, which then is neither in the history nor in a Referer, and a cookie instead of it. */
 static void exchange_token(VialRequest *request, const char *token, gint64 expires_at_ms, const char *rest)
 {
-	VialApp *app = vial_native_app(request);
+	VialApp *app = vial_surface_app(request);
 	const char *path = vial_request_path(request);
 	const char *outer_proto = vial_request_header(request, "X-Forwarded-Proto");
 	gboolean is_https = *app->config->tls_cert || (outer_proto && strcmp(outer_proto, "https") == 0);
@@ -123,13 +123,13 @@ static gboolean is_foreign_page(const VialRequest *request)
 
 gboolean vial_preview_admit(VialRequest *request, unsigned port, gboolean is_upgrade, VialPreview *out)
 {
-	VialApp *app = vial_native_app(request);
-	const char *id = vial_native_sandbox(request), *key = vial_request_key(request), *method = vial_request_method(request);
+	VialApp *app = vial_surface_app(request);
+	const char *id = vial_surface_sandbox(request), *key = vial_request_key(request), *method = vial_request_method(request);
 	gboolean is_navigation = !is_upgrade && (strcmp(method, "GET") == 0 || strcmp(method, "HEAD") == 0);
-	g_autoptr(VialIdentity) identity = key ? vial_native_identify(request, key, NULL) : NULL;
+	g_autoptr(VialIdentity) identity = key ? vial_surface_identify(request, key, NULL) : NULL;
 	g_autofree char *rest = NULL;
 	g_autofree char *token = vial_preview_split_query(vial_request_query_string(request), &rest);
-	VialCaller bearer = vial_native_caller(request);
+	VialCaller bearer = vial_surface_caller(request);
 	VialPreviewGrant grant = { 0 };
 	GError *error = NULL;
 

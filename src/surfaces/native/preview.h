@@ -6,7 +6,7 @@
  */
 #pragma once
 
-#include "surfaces/native/native.h"
+#include "surfaces/shared/surface.h"
 
 #define VIAL_PREVIEW_PARAMETER "vial_token"
 #define VIAL_PREVIEW_COOKIE "vial_preview"

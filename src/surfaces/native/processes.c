@@ -5,17 +5,17 @@
 #include <string.h>
 
 #include "surfaces/native/handlers.h"
-#include "surfaces/native/native.h"
+#include "surfaces/shared/surface.h"
 #include "surfaces/native/upload.h"
 
 typedef gboolean (*Question)(const VialCaller *caller, const char *sandbox_id, VialDocumentDone done, gpointer data, GError **error);
 
 static void ask(VialRequest *request, Question question)
 {
-	VialCaller caller = vial_native_question(request);
+	VialCaller caller = vial_surface_question(request);
 	g_autoptr(GError) error = NULL;
 
-	vial_native_begun(request, question(&caller, vial_native_sandbox(request), vial_native_reply_ok, request, &error), &error);
+	vial_surface_begun(request, question(&caller, vial_surface_sandbox(request), vial_surface_reply_ok, request, &error), &error);
 }
 
 void vial_api_process_list(VialRequest *request)
@@ -35,15 +35,15 @@ void vial_api_metrics(VialRequest *request)
 
 void vial_api_process_signal(VialRequest *request)
 {
-	VialCaller caller = vial_native_question(request);
+	VialCaller caller = vial_surface_question(request);
 	g_autoptr(GError) error = NULL;
 	const char *signal = NULL;
 	gint64 pid;
 
-	vial_native_begun(
+	vial_surface_begun(
 		request,
 		vial_decode_pid(request, &pid, &error) && vial_decode_text(vial_request_json(request), "signal", &signal, &error) &&
-			vial_op_process_signal(&caller, vial_native_sandbox(request), pid, signal, vial_native_reply_nothing, request, &error),
+			vial_op_process_signal(&caller, vial_surface_sandbox(request), pid, signal, vial_surface_reply_nothing, request, &error),
 		&error);
 }
 
@@ -62,7 +62,7 @@ static void on_fed(const char *path, gint64 bytes, const GError *error, gpointer
 void vial_api_process_stdin(VialRequest *request)
 {
 	static const VialWriteSink sink = { .end = on_fed };
-	VialCaller caller = vial_native_caller(request);
+	VialCaller caller = vial_surface_caller(request);
 	const json_t *body = vial_request_json(request);
 	VialExchange *exchange = vial_exchange_new(request, NULL, NULL);
 	VialOperation *operation = NULL;
@@ -75,7 +75,7 @@ void vial_api_process_stdin(VialRequest *request)
 	    vial_decode_bool(body, "close", &close, &error)) {
 		if (!bytes)
 			bytes = g_bytes_new_static("", 0);
-		operation = vial_op_process_input(&caller, vial_native_sandbox(request), pid, close, bytes, &sink, exchange, &error);
+		operation = vial_op_process_input(&caller, vial_surface_sandbox(request), pid, close, bytes, &sink, exchange, &error);
 	}
 	vial_exchange_begin(exchange, operation, &error);
 }
@@ -83,14 +83,14 @@ void vial_api_process_stdin(VialRequest *request)
 void vial_api_process_stdin_stream(VialRequest *request)
 {
 	static const VialWriteSink sink = { .begun = vial_upload_begun, .writable = vial_upload_writable, .end = on_fed };
-	VialCaller caller = vial_native_caller(request);
+	VialCaller caller = vial_surface_caller(request);
 	VialExchange *exchange = vial_upload_new(request);
 	VialOperation *operation = NULL;
 	g_autoptr(GError) error = NULL;
 	gint64 pid;
 
 	if (vial_decode_pid(request, &pid, &error))
-		operation = vial_op_process_input(&caller, vial_native_sandbox(request), pid,
+		operation = vial_op_process_input(&caller, vial_surface_sandbox(request), pid,
 		                                  g_strcmp0(vial_request_query(request, "close"), "true") == 0, NULL, &sink, exchange, &error);
 	vial_exchange_begin(exchange, operation, &error);
 }

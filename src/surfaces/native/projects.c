@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "surfaces/native/handlers.h"
-#include "surfaces/native/native.h"
+#include "surfaces/shared/surface.h"
 #include "util/json.h"
 
 static gboolean decode(const json_t *body, VialProjectRequest *out, GError **error)
@@ -24,78 +24,79 @@ static gboolean decode(const json_t *body, VialProjectRequest *out, GError **err
 
 void vial_api_project_list(VialRequest *request)
 {
-	VialCaller caller = vial_native_caller(request);
+	VialCaller caller = vial_surface_caller(request);
 	GError *error = NULL;
 	json_t *answer = vial_op_project_list(&caller, &error);
 
-	vial_native_reply_now(request, answer, error);
+	vial_surface_reply_now(request, answer, error);
 }
 
 void vial_api_project_get(VialRequest *request)
 {
-	VialCaller caller = vial_native_caller(request);
+	VialCaller caller = vial_surface_caller(request);
 	GError *error = NULL;
 	json_t *answer = vial_op_project_get(&caller, vial_request_param(request, "project"), &error);
 
-	vial_native_reply_now(request, answer, error);
+	vial_surface_reply_now(request, answer, error);
 }
 
 void vial_api_project_create(VialRequest *request)
 {
-	VialCaller caller = vial_native_question(request);
+	VialCaller caller = vial_surface_question(request);
 	g_autoptr(GError) error = NULL;
 	VialProjectRequest project;
 
-	vial_native_begun(request,
-	                  decode(vial_request_json(request), &project, &error) &&
-	                          vial_op_project_create(&caller, &project, vial_native_reply_created, request, &error),
-	                  &error);
+	vial_surface_begun(request,
+	                   decode(vial_request_json(request), &project, &error) &&
+	                           vial_op_project_create(&caller, &project, vial_surface_reply_created, request, &error),
+	                   &error);
 }
 
 void vial_api_project_change(VialRequest *request)
 {
-	VialCaller caller = vial_native_question(request);
+	VialCaller caller = vial_surface_question(request);
 	g_autoptr(GError) error = NULL;
 	VialProjectRequest project;
 
 	if (json_object_get(vial_request_json(request), "name"))
 		vial_fail(&error, VIAL_ERROR_INVALID, "field \"name\" cannot be changed: records of what was done are under it");
-	vial_native_begun(
+	vial_surface_begun(
 		request,
 		!error && decode(vial_request_json(request), &project, &error) &&
-			vial_op_project_change(&caller, vial_request_param(request, "project"), &project, vial_native_reply_ok, request, &error),
+			vial_op_project_change(&caller, vial_request_param(request, "project"), &project, vial_surface_reply_ok, request, &error),
 		&error);
 }
 
 void vial_api_project_delete(VialRequest *request)
 {
-	VialCaller caller = vial_native_question(request);
+	VialCaller caller = vial_surface_question(request);
 	g_autoptr(GError) error = NULL;
 
-	vial_native_begun(
-		request, vial_op_project_delete(&caller, vial_request_param(request, "project"), vial_native_reply_nothing, request, &error), &error);
+	vial_surface_begun(request,
+	                   vial_op_project_delete(&caller, vial_request_param(request, "project"), vial_surface_reply_nothing, request, &error),
+	                   &error);
 }
 
 /* Quotas */
 
 void vial_api_quota_get(VialRequest *request)
 {
-	VialCaller caller = vial_native_caller(request);
+	VialCaller caller = vial_surface_caller(request);
 	GError *error = NULL;
 	json_t *answer = vial_op_quota_get(&caller, vial_request_param(request, "project"), &error);
 
-	vial_native_reply_now(request, answer, error);
+	vial_surface_reply_now(request, answer, error);
 }
 
 void vial_api_quota_put(VialRequest *request)
 {
-	VialCaller caller = vial_native_question(request);
+	VialCaller caller = vial_surface_question(request);
 	g_autoptr(GError) error = NULL;
 
-	vial_native_begun(
-		request,
-		vial_op_quota_put(&caller, vial_request_param(request, "project"), vial_request_json(request), vial_native_reply_ok, request, &error),
-		&error);
+	vial_surface_begun(request,
+	                   vial_op_quota_put(&caller, vial_request_param(request, "project"), vial_request_json(request), vial_surface_reply_ok,
+	                                     request, &error),
+	                   &error);
 }
 
 /* Usage */
@@ -158,7 +159,7 @@ static void on_usage(json_t *rows, const GError *error, gpointer data)
 	char *csv;
 
 	if (error || g_strcmp0(vial_request_query(request, "format"), "csv") != 0)
-		return vial_native_reply_ok(rows, error, data);
+		return vial_surface_reply_ok(rows, error, data);
 	csv = to_csv(rows, vial_request_query(request, "group_by"));
 	vial_request_reply_bytes(request, 200, "text/csv; charset=utf-8", g_bytes_new_take(csv, strlen(csv)));
 	vial_request_unref(request);
@@ -166,15 +167,15 @@ static void on_usage(json_t *rows, const GError *error, gpointer data)
 
 void vial_api_usage(VialRequest *request)
 {
-	VialCaller caller = vial_native_question(request);
+	VialCaller caller = vial_surface_question(request);
 	const char *format = vial_request_query(request, "format");
 	g_autoptr(GError) error = NULL;
 
 	if (format && strcmp(format, "json") != 0 && strcmp(format, "csv") != 0)
 		vial_fail(&error, VIAL_ERROR_INVALID, "field \"format\" must be json or csv");
-	vial_native_begun(request,
-	                  !error && vial_op_usage_read(&caller, vial_request_param(request, "project"), vial_request_query(request, "from"),
-	                                               vial_request_query(request, "to"), vial_request_query(request, "group_by"), on_usage, request,
-	                                               &error),
-	                  &error);
+	vial_surface_begun(request,
+	                   !error && vial_op_usage_read(&caller, vial_request_param(request, "project"), vial_request_query(request, "from"),
+	                                                vial_request_query(request, "to"), vial_request_query(request, "group_by"), on_usage, request,
+	                                                &error),
+	                   &error);
 }

@@ -12,7 +12,7 @@
 #include "service/sandbox.h"
 #include "service/slots.h"
 #include "surfaces/native/handlers.h"
-#include "surfaces/native/native.h"
+#include "surfaces/shared/surface.h"
 #include "telemetry/otlp.h"
 #include "util/json.h"
 #include "util/time.h"
@@ -108,7 +108,7 @@ static void put_sandboxes(VialApp *app, const char *project, GString *text)
 }
 
 /* Requests and memory of viald, traffic of all sandboxes: what neighbours do can be read from them, so they are the operator's. */
-static void put_daemon(const VialNative *native, GString *text)
+static void put_daemon(const VialFront *native, GString *text)
 {
 	VialServerStats stats;
 
@@ -227,7 +227,7 @@ static GPtrArray *shown_projects(VialApp *app, const VialIdentity *identity)
 
 void vial_api_prometheus(VialRequest *request)
 {
-	VialApp *app = vial_native_app(request);
+	VialApp *app = vial_surface_app(request);
 	const VialIdentity *identity = vial_request_identity(request);
 	gboolean is_operator = vial_identity_is_operator(identity);
 	g_autoptr(GPtrArray) projects = shown_projects(app, identity);

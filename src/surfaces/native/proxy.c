@@ -17,7 +17,7 @@
 #include <string.h>
 
 #include "operations/tunnel.h"
-#include "surfaces/native/native.h"
+#include "surfaces/shared/surface.h"
 #include "surfaces/native/proxy_tunnel.h"
 #include "util/log.h"
 
@@ -72,7 +72,7 @@ static void fail(Proxy *proxy, GError *error)
 {
 	if (proxy->is_answer_begun) {
 		vial_log_debug("proxy", "an answer broke off", "request_id", vial_request_id(proxy->request), "sandbox_id",
-		               vial_native_sandbox(proxy->request), "error", error->message);
+		               vial_surface_sandbox(proxy->request), "error", error->message);
 		g_error_free(error);
 		vial_request_stream_abort(proxy->request);
 		finish(proxy);
@@ -365,7 +365,7 @@ void vial_proxy_start(VialRequest *request, const VialCaller *caller, VialProxyT
 	proxy->reader = vial_reply_reader_new(strcmp(vial_request_method(request), "HEAD") == 0, target->is_upgrade);
 	proxy->outbox = g_byte_array_new();
 	put(proxy, head->str, head->len);
-	proxy->operation = vial_op_tunnel(caller, vial_native_sandbox(request), target->port, &sink, proxy, &error);
+	proxy->operation = vial_op_tunnel(caller, vial_surface_sandbox(request), target->port, &sink, proxy, &error);
 	if (!proxy->operation)
 		return fail(proxy, error);
 	vial_request_on_gone(request, on_gone, proxy);

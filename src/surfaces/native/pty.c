@@ -11,7 +11,7 @@
 #include "operations/exec.h"
 #include "operations/limits.h"
 #include "surfaces/native/handlers.h"
-#include "surfaces/native/native.h"
+#include "surfaces/shared/surface.h"
 #include "util/json.h"
 
 #define CLOSE_NORMAL 1000
@@ -205,7 +205,7 @@ static gboolean decode(VialRequest *request, VialExecRequest *out, GError **erro
 void vial_api_pty(VialRequest *request)
 {
 	static const VialExecSink sink = { .started = on_started, .output = on_output, .writable = on_writable, .end = on_end };
-	VialCaller caller = vial_native_caller(request);
+	VialCaller caller = vial_surface_caller(request);
 	g_autoptr(json_t) shell = json_pack("[s, s]", "bash", "-l");
 	Pty *pty = g_new0(Pty, 1);
 	VialExecRequest exec;
@@ -214,7 +214,7 @@ void vial_api_pty(VialRequest *request)
 	*pty = (Pty){ .request = vial_request_ref(request), .inbox = g_byte_array_new(), .early = g_byte_array_new() };
 	if (decode(request, &exec, &error)) {
 		exec.argv = exec.cmd ? NULL : shell;
-		pty->operation = vial_op_exec(&caller, vial_native_sandbox(request), &exec, &sink, pty, &error);
+		pty->operation = vial_op_exec(&caller, vial_surface_sandbox(request), &exec, &sink, pty, &error);
 	}
 	if (pty->operation) {
 		vial_request_on_gone(request, on_gone, pty);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The table of routes: the API at a glance. spec/openapi.yaml says the same in more words, and a test compares them. The last column is what a route
- * does, by verb; verbs.c says which role that takes (`viald --print-routes` prints both), and a test tries every route with every role.
+ * The native API, Vial's own HTTP dialect, at a glance: the table of its routes. spec/openapi.yaml says the same in more words, and a test compares
+ * them. The last column is what a route does, by verb; verbs.c says which role that takes (`viald --print-routes` prints both), and a test tries
+ * every route with every role.
  */
 #include "surfaces/native/routes.h"
 
@@ -21,7 +22,7 @@
 #define BUILD "/v1/templates/builds/{build}"
 #define CONTEXT SANDBOX "/repl/sessions/{sid}"
 
-const VialRoute vial_routes[] = {
+static const VialRoute routes[] = {
 	{ "GET", "/healthz", vial_api_healthz, VIAL_ROUTE_PUBLIC, 0, VIAL_VERB_HEALTH },
 	{ "GET", "/v1/healthz", vial_api_healthz, VIAL_ROUTE_PUBLIC, 0, VIAL_VERB_HEALTH },
 	{ "GET", "/v1/me", vial_api_me, 0, 0, VIAL_VERB_ME },
@@ -152,4 +153,4 @@ const VialRoute vial_routes[] = {
 /* Public: it takes a token besides the key, and judges both itself. */
 const VialRoute vial_host_route = { "ANY", "/", vial_api_port_preview, PROXY | VIAL_ROUTE_PUBLIC, 0, VIAL_VERB_TUNNEL };
 
-const gsize vial_n_routes = G_N_ELEMENTS(vial_routes);
+const VialRouteTable vial_native_table = { .name = "native", .routes = routes, .n_routes = G_N_ELEMENTS(routes) };

@@ -3,7 +3,6 @@
 
 #include "http/request.h"
 
-extern const VialRoute vial_routes[];
-extern const gsize vial_n_routes;
+extern const VialRouteTable vial_native_table;
 /* Requests for {port}-{id}.anything. */
 extern const VialRoute vial_host_route;

@@ -6,7 +6,7 @@
 #include "operations/limits.h"
 #include "operations/run.h"
 #include "surfaces/native/handlers.h"
-#include "surfaces/native/native.h"
+#include "surfaces/shared/surface.h"
 #include "util/json.h"
 
 static const char *const stream_names[] = { [VIAL_OUTPUT_STDOUT] = "stdout", [VIAL_OUTPUT_STDERR] = "stderr" };
@@ -16,7 +16,7 @@ static gboolean decode(VialRequest *request, VialRunRequest *out, GError **error
 	const json_t *body = vial_request_json(request);
 
 	*out = (VialRunRequest){ .context = vial_request_param(request, "sid"),
-		                 .language = vial_native_language(request),
+		                 .language = vial_surface_language(request),
 		                 .max_output_bytes = VIAL_UNSAID };
 	return vial_decode_bytes(body, "code", &out->code, error) && vial_decode_text(body, "language", &out->language, error) &&
 	       vial_decode_int(body, "timeout_ms", &out->timeout_ms, error) &&
@@ -84,21 +84,21 @@ static void on_done(const VialRunAnswer *answer, const GError *error, gpointer d
 
 		json_object_update(json, shown);
 	}
-	vial_native_tell_session(exchange->request, json);
+	vial_surface_tell_session(exchange->request, json);
 	vial_request_reply_json(exchange->request, 200, json);
 	vial_exchange_end(exchange);
 }
 
 void vial_api_run(VialRequest *request)
 {
-	VialCaller caller = vial_native_caller(request);
+	VialCaller caller = vial_surface_caller(request);
 	VialExchange *exchange = vial_exchange_new(request, NULL, NULL);
 	VialOperation *operation = NULL;
 	g_autoptr(GError) error = NULL;
 	VialRunRequest run;
 
 	if (decode(request, &run, &error))
-		operation = vial_op_run_collected(&caller, vial_native_sandbox(request), &run, on_done, exchange, &error);
+		operation = vial_op_run_collected(&caller, vial_surface_sandbox(request), &run, on_done, exchange, &error);
 	g_clear_pointer(&run.code, g_bytes_unref);
 	vial_exchange_begin(exchange, operation, &error);
 }
@@ -160,7 +160,7 @@ static void on_end(const VialRunEnd *end, const GError *error, gpointer data)
 		vial_exchange_send(exchange, "error", json_pack("{s:s, s:s}", "error_name", "Unavailable", "error", error->message));
 	else if (stream->error)
 		json_object_update(last, stream->error);
-	vial_native_tell_session(exchange->request, last);
+	vial_surface_tell_session(exchange->request, last);
 	vial_exchange_send(exchange, "end", last);
 	vial_request_stream_end(exchange->request);
 	vial_exchange_end(exchange);
@@ -171,14 +171,14 @@ void vial_api_run_stream(VialRequest *request)
 	static const VialRunSink sink = {
 		.begun = vial_exchange_sse_begin, .output = on_output, .result = on_result, .clear = on_clear, .error = on_error, .end = on_end
 	};
-	VialCaller caller = vial_native_caller(request);
+	VialCaller caller = vial_surface_caller(request);
 	VialExchange *exchange = vial_exchange_new(request, g_new0(Stream, 1), stream_free);
 	VialOperation *operation = NULL;
 	g_autoptr(GError) error = NULL;
 	VialRunRequest run;
 
 	if (decode(request, &run, &error))
-		operation = vial_op_run(&caller, vial_native_sandbox(request), &run, &sink, exchange, &error);
+		operation = vial_op_run(&caller, vial_surface_sandbox(request), &run, &sink, exchange, &error);
 	g_clear_pointer(&run.code, g_bytes_unref);
 	vial_exchange_begin(exchange, operation, &error);
 }

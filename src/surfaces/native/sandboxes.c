@@ -6,7 +6,7 @@
 
 #include "operations/limits.h"
 #include "surfaces/native/handlers.h"
-#include "surfaces/native/native.h"
+#include "surfaces/shared/surface.h"
 #include "util/json.h"
 
 #define METADATA_PREFIX "metadata."
@@ -15,7 +15,7 @@ static void on_created(VialSandbox *sandbox, const GError *error, gpointer data)
 {
 	g_autoptr(json_t) document = sandbox ? vial_sandbox_json(sandbox) : NULL;
 
-	vial_native_reply_created(document, error, data);
+	vial_surface_reply_created(document, error, data);
 }
 
 static gboolean decode_create(const json_t *body, VialCreateRequest *out, GError **error)
@@ -32,14 +32,14 @@ static gboolean decode_create(const json_t *body, VialCreateRequest *out, GError
 
 void vial_api_sandbox_create(VialRequest *request)
 {
-	VialCaller caller = vial_native_question(request);
+	VialCaller caller = vial_surface_question(request);
 	g_autoptr(GError) error = NULL;
 	VialCreateRequest create;
 
-	vial_native_begun(request,
-	                  decode_create(vial_request_json(request), &create, &error) &&
-	                          vial_op_sandbox_create(&caller, &create, on_created, request, &error),
-	                  &error);
+	vial_surface_begun(request,
+	                   decode_create(vial_request_json(request), &create, &error) &&
+	                           vial_op_sandbox_create(&caller, &create, on_created, request, &error),
+	                   &error);
 }
 
 static void read_metadata_filter(const char *name, const char *value, gpointer data)
@@ -50,7 +50,7 @@ static void read_metadata_filter(const char *name, const char *value, gpointer d
 
 void vial_api_sandbox_list(VialRequest *request)
 {
-	VialCaller caller = vial_native_caller(request);
+	VialCaller caller = vial_surface_caller(request);
 	g_autoptr(json_t) metadata = json_object();
 	g_autoptr(GPtrArray) list = NULL;
 	VialSandboxFilter filter = { .state = vial_request_query(request, "state"),
@@ -74,35 +74,35 @@ void vial_api_sandbox_list(VialRequest *request)
 
 void vial_api_sandbox_get(VialRequest *request)
 {
-	VialCaller caller = vial_native_caller(request);
+	VialCaller caller = vial_surface_caller(request);
 	GError *error = NULL;
-	VialSandbox *sandbox = vial_op_sandbox_get(&caller, vial_native_sandbox(request), &error);
+	VialSandbox *sandbox = vial_op_sandbox_get(&caller, vial_surface_sandbox(request), &error);
 
-	vial_native_reply_now(request, sandbox ? vial_sandbox_json(sandbox) : NULL, error);
+	vial_surface_reply_now(request, sandbox ? vial_sandbox_json(sandbox) : NULL, error);
 }
 
 void vial_api_sandbox_delete(VialRequest *request)
 {
-	VialCaller caller = vial_native_question(request);
+	VialCaller caller = vial_surface_question(request);
 	g_autoptr(GError) error = NULL;
 
-	vial_native_begun(request, vial_op_sandbox_delete(&caller, vial_native_sandbox(request), vial_native_reply_done, request, &error), &error);
+	vial_surface_begun(request, vial_op_sandbox_delete(&caller, vial_surface_sandbox(request), vial_surface_reply_done, request, &error), &error);
 }
 
 void vial_api_lifecycle_get(VialRequest *request)
 {
-	VialCaller caller = vial_native_caller(request);
+	VialCaller caller = vial_surface_caller(request);
 	GError *error = NULL;
-	VialSandbox *sandbox = vial_op_sandbox_get(&caller, vial_native_sandbox(request), &error);
+	VialSandbox *sandbox = vial_op_sandbox_get(&caller, vial_surface_sandbox(request), &error);
 
-	vial_native_reply_now(request, sandbox ? vial_sandbox_lifecycle_json(sandbox) : NULL, error);
+	vial_surface_reply_now(request, sandbox ? vial_sandbox_lifecycle_json(sandbox) : NULL, error);
 }
 
 static void on_changed(VialSandbox *sandbox, const GError *error, gpointer data)
 {
 	g_autoptr(json_t) document = sandbox ? vial_sandbox_lifecycle_json(sandbox) : NULL;
 
-	vial_native_reply_ok(document, error, data);
+	vial_surface_reply_ok(document, error, data);
 }
 
 /* Absent means "as it is"; null could as well be meant as "none". */
@@ -124,12 +124,12 @@ static gboolean decode_lifecycle(const json_t *body, VialLifecycleRequest *out, 
 
 void vial_api_lifecycle_patch(VialRequest *request)
 {
-	VialCaller caller = vial_native_question(request);
+	VialCaller caller = vial_surface_question(request);
 	g_autoptr(GError) error = NULL;
 	VialLifecycleRequest lifecycle;
 
-	vial_native_begun(request,
-	                  decode_lifecycle(vial_request_json(request), &lifecycle, &error) &&
-	                          vial_op_lifecycle_change(&caller, vial_native_sandbox(request), &lifecycle, on_changed, request, &error),
-	                  &error);
+	vial_surface_begun(request,
+	                   decode_lifecycle(vial_request_json(request), &lifecycle, &error) &&
+	                           vial_op_lifecycle_change(&caller, vial_surface_sandbox(request), &lifecycle, on_changed, request, &error),
+	                   &error);
 }

@@ -4,56 +4,56 @@
 
 #include "operations/limits.h"
 #include "surfaces/native/handlers.h"
-#include "surfaces/native/native.h"
+#include "surfaces/shared/surface.h"
 #include "util/json.h"
 
 static void on_taken(VialSnapshot *snapshot, const GError *error, gpointer data)
 {
 	g_autoptr(json_t) document = snapshot ? vial_snapshot_json(snapshot) : NULL;
 
-	vial_native_reply_created(document, error, data);
+	vial_surface_reply_created(document, error, data);
 }
 
 void vial_api_snapshot_take(VialRequest *request)
 {
-	VialCaller caller = vial_native_question(request);
+	VialCaller caller = vial_surface_question(request);
 	g_autoptr(GError) error = NULL;
 	const char *name = NULL;
 
-	vial_native_begun(request,
-	                  vial_decode_text(vial_request_json(request), "name", &name, &error) &&
-	                          vial_op_snapshot_take(&caller, vial_native_sandbox(request), name, on_taken, request, &error),
-	                  &error);
+	vial_surface_begun(request,
+	                   vial_decode_text(vial_request_json(request), "name", &name, &error) &&
+	                           vial_op_snapshot_take(&caller, vial_surface_sandbox(request), name, on_taken, request, &error),
+	                   &error);
 }
 
 void vial_api_snapshot_list(VialRequest *request)
 {
-	VialCaller caller = vial_native_caller(request);
+	VialCaller caller = vial_surface_caller(request);
 	GError *error = NULL;
 	g_autoptr(GPtrArray) list = vial_op_snapshot_list(&caller, vial_request_query(request, "sandbox_id"), &error);
 	json_t *answer = list ? json_array() : NULL;
 
 	for (guint i = 0; list && i < list->len; i++)
 		json_array_append_new(answer, vial_snapshot_json(list->pdata[i]));
-	vial_native_reply_now(request, answer, error);
+	vial_surface_reply_now(request, answer, error);
 }
 
 void vial_api_snapshot_get(VialRequest *request)
 {
-	VialCaller caller = vial_native_caller(request);
+	VialCaller caller = vial_surface_caller(request);
 	GError *error = NULL;
 	VialSnapshot *snapshot = vial_op_snapshot_get(&caller, vial_request_param(request, "snapshot"), &error);
 
-	vial_native_reply_now(request, snapshot ? vial_snapshot_json(snapshot) : NULL, error);
+	vial_surface_reply_now(request, snapshot ? vial_snapshot_json(snapshot) : NULL, error);
 }
 
 void vial_api_snapshot_delete(VialRequest *request)
 {
-	VialCaller caller = vial_native_question(request);
+	VialCaller caller = vial_surface_question(request);
 	g_autoptr(GError) error = NULL;
 
-	vial_native_begun(request, vial_op_snapshot_delete(&caller, vial_request_param(request, "snapshot"), vial_native_reply_done, request, &error),
-	                  &error);
+	vial_surface_begun(
+		request, vial_op_snapshot_delete(&caller, vial_request_param(request, "snapshot"), vial_surface_reply_done, request, &error), &error);
 }
 
 /* Forks */
@@ -73,19 +73,19 @@ static void on_forked(const char *tree_id, GPtrArray *children, GPtrArray *error
 		error = errors->pdata[0];
 	if (!error)
 		document = json_pack("{s:o, s:s}", "sandbox", child_json(children, errors, 0), "tree_id", tree_id);
-	vial_native_reply_created(document, error, data);
+	vial_surface_reply_created(document, error, data);
 }
 
 void vial_api_fork(VialRequest *request)
 {
-	VialCaller caller = vial_native_question(request);
+	VialCaller caller = vial_surface_question(request);
 	VialForkRequest fork = { .count = 1 };
 	g_autoptr(GError) error = NULL;
 
-	vial_native_begun(request,
-	                  vial_decode_object(vial_request_json(request), "metadata", &fork.metadata, &error) &&
-	                          vial_op_fork(&caller, vial_native_sandbox(request), &fork, on_forked, request, &error),
-	                  &error);
+	vial_surface_begun(request,
+	                   vial_decode_object(vial_request_json(request), "metadata", &fork.metadata, &error) &&
+	                           vial_op_fork(&caller, vial_surface_sandbox(request), &fork, on_forked, request, &error),
+	                   &error);
 }
 
 static void on_tree_forked(const char *tree_id, GPtrArray *children, GPtrArray *errors, const GError *error, gpointer data)
@@ -94,37 +94,37 @@ static void on_tree_forked(const char *tree_id, GPtrArray *children, GPtrArray *
 
 	for (guint i = 0; document && i < children->len; i++)
 		json_array_append_new(json_object_get(document, "children"), child_json(children, errors, i));
-	vial_native_reply_created(document, error, data);
+	vial_surface_reply_created(document, error, data);
 }
 
 void vial_api_fork_tree(VialRequest *request)
 {
-	VialCaller caller = vial_native_question(request);
+	VialCaller caller = vial_surface_question(request);
 	VialForkRequest fork = { .count = VIAL_UNSAID };
 	g_autoptr(GError) error = NULL;
 
-	vial_native_begun(request,
-	                  vial_decode_int(vial_request_json(request), "count", &fork.count, &error) &&
-	                          vial_decode_object(vial_request_json(request), "metadata", &fork.metadata, &error) &&
-	                          vial_op_fork(&caller, vial_native_sandbox(request), &fork, on_tree_forked, request, &error),
-	                  &error);
+	vial_surface_begun(request,
+	                   vial_decode_int(vial_request_json(request), "count", &fork.count, &error) &&
+	                           vial_decode_object(vial_request_json(request), "metadata", &fork.metadata, &error) &&
+	                           vial_op_fork(&caller, vial_surface_sandbox(request), &fork, on_tree_forked, request, &error),
+	                   &error);
 }
 
 static void on_promoted(json_t *answer, gpointer data)
 {
-	vial_native_reply_ok(answer, NULL, data);
+	vial_surface_reply_ok(answer, NULL, data);
 }
 
 void vial_api_promote(VialRequest *request)
 {
-	VialCaller caller = vial_native_question(request);
+	VialCaller caller = vial_surface_question(request);
 	g_autoptr(GError) error = NULL;
 	const char *tree_id = NULL;
 	gboolean cleanup = FALSE;
 
-	vial_native_begun(request,
-	                  vial_decode_text(vial_request_json(request), "tree_id", &tree_id, &error) &&
-	                          vial_decode_bool(vial_request_json(request), "cleanup_siblings", &cleanup, &error) &&
-	                          vial_op_promote(&caller, vial_native_sandbox(request), tree_id, cleanup, on_promoted, request, &error),
-	                  &error);
+	vial_surface_begun(request,
+	                   vial_decode_text(vial_request_json(request), "tree_id", &tree_id, &error) &&
+	                           vial_decode_bool(vial_request_json(request), "cleanup_siblings", &cleanup, &error) &&
+	                           vial_op_promote(&caller, vial_surface_sandbox(request), tree_id, cleanup, on_promoted, request, &error),
+	                   &error);
 }

@@ -8,7 +8,7 @@
 #include "service/project.h"
 #include "service/quota.h"
 #include "surfaces/native/handlers.h"
-#include "surfaces/native/native.h"
+#include "surfaces/shared/surface.h"
 #include "util/json.h"
 #include "util/time.h"
 
@@ -22,7 +22,7 @@ static const char *health(VialApp *app)
 
 void vial_api_healthz(VialRequest *request)
 {
-	VialApp *app = vial_native_app(request);
+	VialApp *app = vial_surface_app(request);
 	const char *status = health(app);
 
 	vial_request_reply_json(request, strcmp(status, "ok") == 0 ? 200 : 503,
@@ -58,7 +58,7 @@ static json_t *principal_json(const VialIdentity *identity)
 void vial_api_me(VialRequest *request)
 {
 	const VialIdentity *identity = vial_request_identity(request);
-	VialApp *app = vial_native_app(request);
+	VialApp *app = vial_surface_app(request);
 	gboolean shows_pool = app->pool && vial_identity_is_operator(identity);
 	json_t *me = json_pack("{s:s*, s:s, s:s, s:s*, s:s, s:s, s:s, s:s*, s:o*, s:s*}", "key_id",
 	                       identity->kind == VIAL_PRINCIPAL_KEY ? identity->id : NULL, "project", identity->project, "role",

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The native API: Vial's own HTTP dialect, the first surface. Files here decode a request into an operation (src/operations/) and encode what comes
- * of it; they hold no rule of their own. routes.c is the whole of it at a glance.
+ * What all surfaces that speak HTTP share: who calls and from where, and how an answer becomes one of theirs. A surface is a folder of files that
+ * decode a request into an operation (src/operations/) and encode what comes of it; they hold no rule of their own.
  *
- * Two patterns. A question with one answer: vial_native_question(), then vial_native_begun(request, vial_op_…(…, reply, request, &error), &error),
+ * Two patterns. A question with one answer: vial_surface_question(), then vial_surface_begun(request, vial_op_…(…, reply, request, &error), &error),
  * where `reply` answers. A conversation: an exchange, which ties the request to its operation, so that a client that leaves cancels it, and one that
  * is slow slows it.
  */
@@ -18,41 +18,41 @@
 typedef struct {
 	VialApp *app;
 	VialServer *server;
-} VialNative;
+} VialFront;
 
-/* A VialAuthFunc; its data is a VialNative. */
-void vial_native_authenticate(VialRequest *request, const char *key, gpointer native);
+/* A VialAuthFunc; its data is a VialFront. */
+void vial_surface_authenticate(VialRequest *request, const char *key, gpointer front);
 /* Whom a key belongs to that comes from where it may come from: a new reference, or NULL with an error. What is refused is recorded. */
-VialIdentity *vial_native_identify(VialRequest *request, const char *key, GError **error);
+VialIdentity *vial_surface_identify(VialRequest *request, const char *key, GError **error);
 
-VialApp *vial_native_app(const VialRequest *request);
-VialCaller vial_native_caller(VialRequest *request);
-const char *vial_native_sandbox(const VialRequest *request); /* the path's {id} */
+VialApp *vial_surface_app(const VialRequest *request);
+VialCaller vial_surface_caller(VialRequest *request);
+const char *vial_surface_sandbox(const VialRequest *request); /* the path's {id} */
 
 /*
- * A call of an agent has its sandbox now: that is the one that vial_native_sandbox() gives from here on, and the answer says so: in a header, as the
+ * A call of an agent has its sandbox now: that is the one that vial_surface_sandbox() gives from here on, and the answer says so: in a header, as the
  * first event of a stream, and where an answer is an object of ours, in its field "session" (tell_session).
  */
-void vial_native_enter(VialRequest *request, const VialAgentPlace *place);
-json_t *vial_native_session(const VialRequest *request); /* borrowed; NULL: it is no such call */
-void vial_native_tell_session(const VialRequest *request, json_t *answer);
-const char *vial_native_language(const VialRequest *request); /* of code that names none; NULL: the default */
+void vial_surface_enter(VialRequest *request, const VialAgentPlace *place);
+json_t *vial_surface_session(const VialRequest *request); /* borrowed; NULL: it is no such call */
+void vial_surface_tell_session(const VialRequest *request, json_t *answer);
+const char *vial_surface_language(const VialRequest *request); /* of code that names none; NULL: the default */
 /* Who runs it inside the sandbox: "user", and for a call of an agent, where that is whom it is for, "run_as". */
-const char *vial_native_user_field(const VialRequest *request);
+const char *vial_surface_user_field(const VialRequest *request);
 
 /* Questions: takes the reference that the reply drops. */
-VialCaller vial_native_question(VialRequest *request);
+VialCaller vial_surface_question(VialRequest *request);
 /* When it was refused: replies so. */
-void vial_native_begun(VialRequest *request, gboolean is_begun, GError **error);
+void vial_surface_begun(VialRequest *request, gboolean is_begun, GError **error);
 /* VialDocumentDone, for the most usual answers; `data` is the request. */
-void vial_native_reply_ok(json_t *document, const GError *error, gpointer data);
-void vial_native_reply_created(json_t *document, const GError *error, gpointer data);
-void vial_native_reply_accepted(json_t *document, const GError *error, gpointer data);
-void vial_native_reply_nothing(json_t *document, const GError *error, gpointer data);
+void vial_surface_reply_ok(json_t *document, const GError *error, gpointer data);
+void vial_surface_reply_created(json_t *document, const GError *error, gpointer data);
+void vial_surface_reply_accepted(json_t *document, const GError *error, gpointer data);
+void vial_surface_reply_nothing(json_t *document, const GError *error, gpointer data);
 /* VialOperationDone: 204. */
-void vial_native_reply_done(const GError *error, gpointer data);
+void vial_surface_reply_done(const GError *error, gpointer data);
 /* At once: 200 with `document` (consumed), or the error. */
-void vial_native_reply_now(VialRequest *request, json_t *document, GError *error);
+void vial_surface_reply_now(VialRequest *request, json_t *document, GError *error);
 
 /* Conversations */
 typedef struct {

@@ -2,7 +2,7 @@
 /* JSON and query into C, by type only. */
 #include <string.h>
 
-#include "surfaces/native/native.h"
+#include "surfaces/shared/surface.h"
 #include "util/json.h"
 
 gboolean vial_decode_text(const json_t *body, const char *field, const char **out, GError **error)

@@ -4,18 +4,18 @@
 #include "operations/strangers.h"
 #include "service/app.h"
 #include "service/project.h"
-#include "surfaces/native/native.h"
+#include "surfaces/shared/surface.h"
 
 static VialIdentity *refuse(VialRequest *request, VialErrorCode code, const char *sentence, const VialIdentity *known, GError **error)
 {
-	vial_strangers_note(vial_native_app(request)->strangers, vial_request_peer(request), known, sentence);
+	vial_strangers_note(vial_surface_app(request)->strangers, vial_request_peer(request), known, sentence);
 	vial_fail(error, code, "%s", sentence);
 	return NULL;
 }
 
-VialIdentity *vial_native_identify(VialRequest *request, const char *key, GError **error)
+VialIdentity *vial_surface_identify(VialRequest *request, const char *key, GError **error)
 {
-	g_autoptr(VialIdentity) identity = vial_keys_lookup(vial_native_app(request)->keys, key);
+	g_autoptr(VialIdentity) identity = vial_keys_lookup(vial_surface_app(request)->keys, key);
 
 	if (!identity)
 		return refuse(request, VIAL_ERROR_UNAUTHORIZED, "this key is not known here", NULL, error);
@@ -29,7 +29,7 @@ VialIdentity *vial_native_identify(VialRequest *request, const char *key, GError
 static void on_person(VialIdentity *identity, const GError *error, gpointer data)
 {
 	g_autoptr(VialRequest) request = data;
-	VialApp *app = vial_native_app(request);
+	VialApp *app = vial_surface_app(request);
 	GError *refusal = NULL;
 
 	if (error) {
@@ -43,15 +43,15 @@ static void on_person(VialIdentity *identity, const GError *error, gpointer data
 	vial_request_authenticated(request, refusal ? NULL : vial_identity_ref(identity), refusal);
 }
 
-void vial_native_authenticate(VialRequest *request, const char *key, gpointer native)
+void vial_surface_authenticate(VialRequest *request, const char *key, gpointer front)
 {
-	VialApp *app = ((VialNative *)native)->app;
+	VialApp *app = ((VialFront *)front)->app;
 	VialIdentity *identity;
 	GError *error = NULL;
 
 	/* Which of his projects a person means he says in a header; a key has one, and says nothing by it. */
 	if (app->oidc && vial_oidc_looks_like_token(key))
 		return vial_oidc_authenticate(app->oidc, key, vial_request_header(request, "X-Vial-Project"), on_person, vial_request_ref(request));
-	identity = vial_native_identify(request, key, &error);
+	identity = vial_surface_identify(request, key, &error);
 	vial_request_authenticated(request, identity, error);
 }

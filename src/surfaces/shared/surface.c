@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "surfaces/native/native.h"
+#include "surfaces/shared/surface.h"
 
 #include <string.h>
 
 #include "util/json.h"
 
-VialApp *vial_native_app(const VialRequest *request)
+VialApp *vial_surface_app(const VialRequest *request)
 {
-	const VialNative *native = vial_request_app(request);
+	const VialFront *native = vial_request_app(request);
 
 	return native->app;
 }
@@ -51,6 +51,20 @@ static void read_model_call(VialRequest *request, Note *note)
 	note->origin.problem = note->problem;
 }
 
+/*
+ * PandaStack's SDK speaks the native API, so it is known by what it says of itself, or where it says nothing (its JavaScript) by its key's form.
+ * Previews have no table: who opens one is the native API's guest.
+ */
+static const char *surface_of(const VialRequest *request)
+{
+	const VialRouteTable *table = vial_request_table(request);
+	const char *agent = vial_request_header(request, "User-Agent"), *key = vial_request_key(request);
+
+	if (table && strcmp(table->name, "native") != 0)
+		return table->name;
+	return (agent && g_str_has_prefix(agent, "pandastack-")) || (key && g_str_has_prefix(key, "pds_")) ? "pandastack" : "native";
+}
+
 static const VialOrigin *origin_of(VialRequest *request)
 {
 	Note *note = vial_request_note(request);
@@ -59,7 +73,7 @@ static const VialOrigin *origin_of(VialRequest *request)
 		return &note->origin;
 	note = g_new0(Note, 1);
 	note->origin = (VialOrigin){
-		.surface = "native",
+		.surface = surface_of(request),
 		.request_id = vial_request_id(request),
 		.peer = vial_request_peer(request),
 		.trace_id = vial_request_trace_id(request),
@@ -70,12 +84,12 @@ static const VialOrigin *origin_of(VialRequest *request)
 	return &note->origin;
 }
 
-VialCaller vial_native_caller(VialRequest *request)
+VialCaller vial_surface_caller(VialRequest *request)
 {
-	return (VialCaller){ .app = vial_native_app(request), .principal = vial_request_identity(request), .origin = origin_of(request) };
+	return (VialCaller){ .app = vial_surface_app(request), .principal = vial_request_identity(request), .origin = origin_of(request) };
 }
 
-const char *vial_native_sandbox(const VialRequest *request)
+const char *vial_surface_sandbox(const VialRequest *request)
 {
 	const Note *note = vial_request_note(request);
 
@@ -84,7 +98,7 @@ const char *vial_native_sandbox(const VialRequest *request)
 
 /* Calls of agents */
 
-void vial_native_enter(VialRequest *request, const VialAgentPlace *place)
+void vial_surface_enter(VialRequest *request, const VialAgentPlace *place)
 {
 	Note *note;
 	g_autofree char *text = NULL;
@@ -100,41 +114,41 @@ void vial_native_enter(VialRequest *request, const VialAgentPlace *place)
 	vial_request_set_header(request, "X-Vial-Session", text);
 }
 
-json_t *vial_native_session(const VialRequest *request)
+json_t *vial_surface_session(const VialRequest *request)
 {
 	const Note *note = vial_request_note(request);
 
 	return note ? note->session : NULL;
 }
 
-void vial_native_tell_session(const VialRequest *request, json_t *answer)
+void vial_surface_tell_session(const VialRequest *request, json_t *answer)
 {
-	json_t *session = vial_native_session(request);
+	json_t *session = vial_surface_session(request);
 
 	if (session)
 		json_object_set(answer, "session", session);
 }
 
-const char *vial_native_language(const VialRequest *request)
+const char *vial_surface_language(const VialRequest *request)
 {
 	const Note *note = vial_request_note(request);
 
 	return note ? note->language : NULL;
 }
 
-const char *vial_native_user_field(const VialRequest *request)
+const char *vial_surface_user_field(const VialRequest *request)
 {
-	return vial_native_session(request) ? "run_as" : "user";
+	return vial_surface_session(request) ? "run_as" : "user";
 }
 
 /* Questions */
 
-VialCaller vial_native_question(VialRequest *request)
+VialCaller vial_surface_question(VialRequest *request)
 {
-	return vial_native_caller(vial_request_ref(request));
+	return vial_surface_caller(vial_request_ref(request));
 }
 
-void vial_native_begun(VialRequest *request, gboolean is_begun, GError **error)
+void vial_surface_begun(VialRequest *request, gboolean is_begun, GError **error)
 {
 	if (is_begun)
 		return;
@@ -153,32 +167,32 @@ static void reply(VialRequest *request, unsigned status, json_t *document, const
 	vial_request_unref(request);
 }
 
-void vial_native_reply_ok(json_t *document, const GError *error, gpointer data)
+void vial_surface_reply_ok(json_t *document, const GError *error, gpointer data)
 {
 	reply(data, 200, document, error);
 }
 
-void vial_native_reply_created(json_t *document, const GError *error, gpointer data)
+void vial_surface_reply_created(json_t *document, const GError *error, gpointer data)
 {
 	reply(data, 201, document, error);
 }
 
-void vial_native_reply_accepted(json_t *document, const GError *error, gpointer data)
+void vial_surface_reply_accepted(json_t *document, const GError *error, gpointer data)
 {
 	reply(data, 202, document, error);
 }
 
-void vial_native_reply_nothing(json_t *document, const GError *error, gpointer data)
+void vial_surface_reply_nothing(json_t *document, const GError *error, gpointer data)
 {
 	reply(data, 204, NULL, error);
 }
 
-void vial_native_reply_done(const GError *error, gpointer data)
+void vial_surface_reply_done(const GError *error, gpointer data)
 {
 	reply(data, 204, NULL, error);
 }
 
-void vial_native_reply_now(VialRequest *request, json_t *document, GError *error)
+void vial_surface_reply_now(VialRequest *request, json_t *document, GError *error)
 {
 	if (document)
 		vial_request_reply_json(request, 200, document);
@@ -251,8 +265,8 @@ void vial_exchange_sse_begin(VialOperation *operation, gpointer data)
 	exchange->operation = operation;
 	exchange->is_streaming = TRUE;
 	vial_request_sse_begin(exchange->request, vial_exchange_drained, exchange);
-	if (vial_native_session(exchange->request))
-		vial_exchange_send(exchange, "session", json_incref(vial_native_session(exchange->request)));
+	if (vial_surface_session(exchange->request))
+		vial_exchange_send(exchange, "session", json_incref(vial_surface_session(exchange->request)));
 }
 
 gboolean vial_exchange_send(VialExchange *exchange, const char *event, json_t *data)
