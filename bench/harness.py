@@ -92,17 +92,22 @@ class Daemon:
         meanwhile()
         return timed(self.start)
 
-    def call(self, method, path, body=None, raw=False, connection=None):
+    def request(self, method, target, body=None, headers=None, connection=None):
+        """The answer's bytes; whatever the dialect."""
         if connection is None:
             if self.connection is None:
                 self.connection = self.connect()
             connection = self.connection
         payload = body if isinstance(body, (bytes, type(None))) else json.dumps(body).encode()
-        connection.request(method, "/v1" + path, payload, {"Authorization": "Bearer " + self.key})
+        connection.request(method, target, payload, headers or {})
         answer = connection.getresponse()
         content = answer.read()
         if answer.status >= 400:
-            raise RuntimeError(f"{method} {path}: {answer.status} {content[:300]}")
+            raise RuntimeError(f"{method} {target}: {answer.status} {content[:300]}")
+        return content
+
+    def call(self, method, path, body=None, raw=False, connection=None):
+        content = self.request(method, "/v1" + path, body, {"Authorization": "Bearer " + self.key}, connection)
         return content if raw else (json.loads(content) if content else None)
 
     def connect(self):

@@ -18,7 +18,7 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
 import report  # noqa: E402
 
-GROUPS = ["foundation", "interpreter", "governance", "agents", "life", "templates", "idle", "net_bench", "microvm"]
+GROUPS = ["foundation", "interpreter", "governance", "agents", "life", "templates", "surfaces", "idle", "net_bench", "microvm"]
 
 
 def sentence(error):
