@@ -5,7 +5,11 @@
 #include <stdio.h>
 #include <string.h>
 
-#define NO_NETWORK "this sandbox has no network (policy: disabled)\n"
+/* Also how to change it: who came with another service's SDK expects one, and has read none of our pages. */
+#define NO_NETWORK                                                                                        \
+	"this sandbox has no network (policy: disabled). It can be opened: "                              \
+	"\"network\": {\"mode\": \"open\"} when it is made, `vial net set ID open` now, or for all that " \
+	"an SDK makes a setting of the server such as e2b_network=open\n"
 /* Whoever fails for want of a network says so early. */
 #define MAX_LOOKED_BYTES (64u * 1024u)
 

@@ -9,7 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define VIAL_HINTS_BYTES 192
+#define VIAL_HINTS_BYTES 384
 #define VIAL_HINTS_TIMEOUT_BYTES 64
 /* At least what the longest complaint has. */
 #define VIAL_HINTS_TAIL_BYTES 40

@@ -4,7 +4,8 @@ import time
 
 import pytest
 
-SENTENCE = "this sandbox has no network (policy: disabled)\n"
+SENTENCE = ('this sandbox has no network (policy: disabled). It can be opened: "network": {"mode": "open"} when it is made, `vial net set ID open` now, or for all '
+            'that an SDK makes a setting of the server such as e2b_network=open\n')
 # Python's own start under gVisor on a busy machine; trying again would take pip nine seconds and npm minutes.
 AT_ONCE_SECONDS = 8
 
