@@ -24,3 +24,7 @@ folder, daemon, client, sandbox, fresh, start_daemon = api.folder, api.daemon, a
 @pytest.fixture(scope="session")
 def npm_package():
     return npm.install
+
+
+def pytest_configure(config):
+    config.addinivalue_line("markers", "method(sdk, *methods, differs=None): the methods of an SDK that a test shows; see compatibility.py")

@@ -1,0 +1,7 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* E2B: the control plane shares its paths with all surfaces; the data plane claims its requests by header or host. Both are "e2b" to the record. */
+#pragma once
+
+#include "http/request.h"
+
+extern const VialRouteTable vial_e2b_table;
