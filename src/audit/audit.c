@@ -395,8 +395,9 @@ gboolean vial_audit_check_room(VialAudit *audit, GError **error)
 {
 	if (!audit->failure || is_patient(audit))
 		return TRUE;
-	return vial_fail(error, audit->failure->code == VIAL_ERROR_NO_SPACE ? VIAL_ERROR_NO_SPACE : VIAL_ERROR_UNAVAILABLE,
-	                 "what is done cannot be recorded, so nothing more is done: %s", audit->failure->message);
+	return vial_fail_with(error, audit->failure->code == VIAL_ERROR_NO_SPACE ? VIAL_ERROR_NO_SPACE : VIAL_ERROR_UNAVAILABLE,
+	                      json_pack("{s:i}", "retry_after", 5), "what is done cannot be recorded, so nothing more is done: %s",
+	                      audit->failure->message);
 }
 
 guint64 vial_audit_uncommitted(const VialAudit *audit)

@@ -28,6 +28,7 @@
 /* A clock may be set, and a file replaced: never look later than this at tokens that somebody may work with. */
 #define MAX_BEAT_MS (60 * 1000)
 #define MAX_WAITING 1024
+#define RETRY_SECONDS 5
 #define PERSON_PREFIX "person:"
 
 typedef struct {
@@ -130,8 +131,8 @@ static void explain(const VialOidc *oidc, VialOidcKeyFind find, GError **error)
 	else if (vial_oidc_source_is_sure(oidc->source))
 		vial_fail(error, VIAL_ERROR_UNAUTHORIZED, "the token is signed with a key that the identity provider does not publish");
 	else
-		vial_fail(error, VIAL_ERROR_UNAVAILABLE,
-		          "the identity provider cannot be reached for the key that the token is signed with; try again later");
+		vial_fail_with(error, VIAL_ERROR_UNAVAILABLE, json_pack("{s:i}", "retry_after", RETRY_SECONDS),
+		               "the identity provider cannot be reached for the key that the token is signed with; try again later");
 }
 
 static VialOidcKeyFind find_key(const VialOidc *oidc, const VialOidcToken *token, const VialOidcKey **out)
@@ -172,8 +173,9 @@ static void settle(VialOidc *oidc, Request *taken)
 static void refuse(Request *taken, const char *sentence)
 {
 	g_autoptr(Request) request = taken;
-	g_autoptr(GError) error = g_error_new_literal(VIAL_ERROR, VIAL_ERROR_UNAVAILABLE, sentence);
+	g_autoptr(GError) error = NULL;
 
+	vial_fail_with(&error, VIAL_ERROR_UNAVAILABLE, json_pack("{s:i}", "retry_after", RETRY_SECONDS), "%s", sentence);
 	request->done(NULL, error, request->data);
 }
 

@@ -109,6 +109,9 @@ typedef struct {
 	gint64 written_bytes; /* by the handler */
 	VialDrainFunc drained;
 	gpointer drain_data;
+	/* lines.c: what is sent in a silence, and when there was something last. */
+	GBytes *heartbeat;
+	gint64 last_write_us;
 	guint heartbeat_id;
 	gboolean is_open;   /* begun */
 	gboolean is_ended;  /* by the handler */

@@ -117,19 +117,18 @@ json_t *vial_reply_error_body(const VialRequest *request, unsigned status, const
 }
 
 /*
- * Client libraries repeat a 429 by themselves, but a limit that is reached stays reached until somebody frees something: so
- * they are told not to, each in its own words, unless the error knows when there will be room.
+ * Client libraries repeat a 429 and most of what is 5xx by themselves. But a limit that is reached stays reached until somebody frees something, and
+ * what failed half-way may have been done: so they are told not to, each in its own words, unless the error says when asking again helps. It says so
+ * only where nothing was done (util/error.h).
  */
 static void add_retry_headers(VialRequest *request, unsigned status, const json_t *detail)
 {
 	const json_t *retry_after = json_object_get(detail, "retry_after");
 
-	if (status == 503) {
-		vial_request_set_header(request, "Retry-After", "1");
-	} else if (status == 429 && json_is_integer(retry_after)) {
+	if ((status == 429 || status == 503) && json_is_integer(retry_after)) {
 		g_autofree char *seconds = g_strdup_printf("%" JSON_INTEGER_FORMAT, MAX(json_integer_value(retry_after), 0));
 		vial_request_set_header(request, "Retry-After", seconds);
-	} else if (status == 429) {
+	} else if (status == 429 || status >= 500) {
 		vial_request_set_header(request, "Should-Retry", "false");
 		vial_request_set_header(request, "x-should-retry", "false");
 	}

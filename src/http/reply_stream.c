@@ -21,6 +21,7 @@ void vial_reply_stream_clear(VialReplyStream *stream)
 	if (stream->heartbeat_id)
 		g_source_remove(stream->heartbeat_id);
 	stream->heartbeat_id = 0;
+	g_clear_pointer(&stream->heartbeat, g_bytes_unref);
 	g_queue_clear_full(&stream->chunks, (GDestroyNotify)g_bytes_unref);
 	stream->head_offset = 0;
 	stream->queued_bytes = 0;

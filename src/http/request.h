@@ -123,10 +123,18 @@ gsize vial_request_stream_write(VialRequest *request, GBytes *chunk); /* consume
 void vial_request_stream_end(VialRequest *request);
 void vial_request_stream_abort(VialRequest *request);
 
-/* Server-sent events over the above; begin sets the headers and starts a comment heartbeat so that proxies keep it open. */
+/*
+ * Server-sent events, and lines of JSON, over the above: begin sets the headers, and from then on a silence of VIAL_HTTP_HEARTBEAT_MS is broken, by
+ * a comment, or by `idle_line` (without its line end: "" for an empty line, any JSON its dialect has for this; NULL: by nothing). All that is sent
+ * is ASCII: send() escapes what is not, and the text given to send_text() is JSON (or text of ours) on one line that is ASCII already. `event` may
+ * be NULL.
+ */
 void vial_request_sse_begin(VialRequest *request, VialDrainFunc drained, gpointer data);
-gsize vial_request_sse_send(VialRequest *request, const char *event, json_t *data);                      /* consumes data */
-gsize vial_request_sse_send_text(VialRequest *request, const char *event, const char *text, gsize size); /* JSON on one line */
+gsize vial_request_sse_send(VialRequest *request, const char *event, json_t *data); /* consumes data */
+gsize vial_request_sse_send_text(VialRequest *request, const char *event, const char *text, gsize size);
+void vial_request_ndjson_begin(VialRequest *request, const char *idle_line, VialDrainFunc drained, gpointer data);
+gsize vial_request_ndjson_send(VialRequest *request, json_t *line); /* consumes line */
+gsize vial_request_ndjson_send_text(VialRequest *request, const char *text, gsize size);
 
 /*
  * A streamed request body (VIAL_ROUTE_STREAM_BODY). `on_data` returns FALSE to say "enough for now": the bytes were taken,

@@ -113,6 +113,15 @@ static void test_decodes(void)
 	g_assert_cmpstr(pairs[1].value, ==, "");
 	g_assert_cmpstr(pairs[2].value, ==, "==");
 	g_assert_cmpstr(pairs[3].name, ==, "");
+	{
+		g_autoptr(GBytes) form = g_bytes_new_static("name=x+y&dockerfile=FROM%20a%0A", 31), with_nul = g_bytes_new_static("a\0b", 3);
+
+		g_assert_true(vial_form_parse(&arena, form, &pairs, &count, NULL));
+		g_assert_cmpuint(count, ==, 2);
+		g_assert_cmpstr(pairs[0].value, ==, "x y");
+		g_assert_cmpstr(pairs[1].value, ==, "FROM a\n");
+		g_assert_false(vial_form_parse(&arena, with_nul, &pairs, &count, NULL));
+	}
 	g_assert_false(vial_query_parse(&arena, "a=%zz", &pairs, &count, NULL));
 	vial_arena_clear(&arena);
 }

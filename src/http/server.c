@@ -246,6 +246,8 @@ static void set_defaults(VialServerConfig *config)
 		config->idle_timeout_ms = VIAL_HTTP_IDLE_TIMEOUT_MS;
 	if (!config->body_timeout_ms)
 		config->body_timeout_ms = VIAL_HTTP_BODY_TIMEOUT_MS;
+	if (!config->heartbeat_ms)
+		config->heartbeat_ms = VIAL_HTTP_HEARTBEAT_MS;
 	if (config->tls_cert_file && !config->tls_cert_file[0])
 		config->tls_cert_file = NULL;
 	if (config->tls_key_file && !config->tls_key_file[0])

@@ -32,7 +32,8 @@
 #define VIAL_HTTP_DISCARD_LIMIT_BYTES (64 * 1024 * 1024)
 /* A producer that ignores VIAL_BODY_HIGH_BYTES loses the connection here instead of taking the daemon down. */
 #define VIAL_HTTP_QUEUE_LIMIT_BYTES (64 * 1024 * 1024)
-#define VIAL_HTTP_SSE_HEARTBEAT_SECONDS 15
+/* A stream of events or lines that is silent for so long says that it is still there: clients give up after 30 s, or after as many as 15. */
+#define VIAL_HTTP_HEARTBEAT_MS (10 * 1000)
 
 /*
  * Whose key or token this is. Answers by vial_request_authenticated(), exactly once: before it returns, or later on the main
@@ -70,6 +71,7 @@ typedef struct {
 	unsigned header_timeout_ms;
 	unsigned idle_timeout_ms;
 	unsigned body_timeout_ms;
+	unsigned heartbeat_ms;
 } VialServerConfig;
 
 /* `tables` (up to NULL) and what `config` points to stay the caller's; tables must outlive the server, the rest is copied. */

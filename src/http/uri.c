@@ -28,7 +28,7 @@ char *vial_uri_decode(VialArena *arena, const char *text, gsize size, gboolean p
 	return g_utf8_validate(out, (gssize)length, NULL) ? out : NULL;
 }
 
-gboolean vial_query_parse(VialArena *arena, const char *text, VialPair **out_pairs, gsize *out_count, GError **error)
+static gboolean parse_pairs(VialArena *arena, const char *what, const char *text, VialPair **out_pairs, gsize *out_count, GError **error)
 {
 	VialPair pairs[VIAL_QUERY_MAX_PAIRS];
 	gsize count = 0;
@@ -39,12 +39,12 @@ gboolean vial_query_parse(VialArena *arena, const char *text, VialPair **out_pai
 			const char *equals = memchr(text, '=', length);
 			gsize name_length = equals ? (gsize)(equals - text) : length;
 			if (count == VIAL_QUERY_MAX_PAIRS)
-				return vial_fail(error, VIAL_ERROR_INVALID, "the query has more than %d parameters", VIAL_QUERY_MAX_PAIRS);
+				return vial_fail(error, VIAL_ERROR_INVALID, "the %s has more than %d parameters", what, VIAL_QUERY_MAX_PAIRS);
 			char *name = vial_uri_decode(arena, text, name_length, TRUE);
 			char *value = equals ? vial_uri_decode(arena, equals + 1, length - name_length - 1, TRUE) : (char *)"";
 			if (!name || !value)
 				return vial_fail(error, VIAL_ERROR_INVALID,
-				                 "the query%s%s%s is not valid: escapes must be %%XX, the text UTF-8 without NUL",
+				                 "the %s%s%s%s is not valid: escapes must be %%XX, the text UTF-8 without NUL", what,
 				                 name ? " parameter \"" : "", name ? name : "", name ? "\"" : "");
 			pairs[count++] = (VialPair){ name, value };
 		}
@@ -59,4 +59,19 @@ gboolean vial_query_parse(VialArena *arena, const char *text, VialPair **out_pai
 		memcpy(*out_pairs, pairs, count * sizeof(VialPair));
 	}
 	return TRUE;
+}
+
+gboolean vial_query_parse(VialArena *arena, const char *text, VialPair **out_pairs, gsize *out_count, GError **error)
+{
+	return parse_pairs(arena, "query", text, out_pairs, out_count, error);
+}
+
+gboolean vial_form_parse(VialArena *arena, GBytes *body, VialPair **out_pairs, gsize *out_count, GError **error)
+{
+	gsize size;
+	const char *bytes = g_bytes_get_data(body, &size);
+
+	if (size > 0 && memchr(bytes, '\0', size))
+		return vial_fail(error, VIAL_ERROR_INVALID, "the form is not valid: there is a NUL in it");
+	return parse_pairs(arena, "form", vial_arena_copy(arena, size > 0 ? bytes : "", size), out_pairs, out_count, error);
 }

@@ -19,3 +19,5 @@ char *vial_uri_decode(VialArena *arena, const char *text, gsize size, gboolean p
 
 /* "a=1&b=2" into pairs, in order. FALSE with VIAL_ERROR_INVALID. */
 gboolean vial_query_parse(VialArena *arena, const char *text, VialPair **out_pairs, gsize *out_count, GError **error);
+/* The same of a body that is application/x-www-form-urlencoded. */
+gboolean vial_form_parse(VialArena *arena, GBytes *body, VialPair **out_pairs, gsize *out_count, GError **error);

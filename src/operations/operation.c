@@ -57,7 +57,8 @@ gboolean vial_operation_has_room(VialApp *app, guint n_new, GError **error)
 	guint there = vial_sandboxes_count(app->sandboxes) + vial_quota_promised(app, NULL), limit = (guint)app->config->max_sandboxes;
 
 	if (app->is_draining)
-		return vial_fail(error, VIAL_ERROR_UNAVAILABLE, "this Vial is shutting down and takes no new sandboxes");
+		return vial_fail_with(error, VIAL_ERROR_UNAVAILABLE, json_pack("{s:i}", "retry_after", 1),
+		                      "this Vial is shutting down and takes no new sandboxes");
 	if (there + n_new <= limit)
 		return TRUE;
 	return vial_fail_with(error, VIAL_ERROR_QUOTA,

@@ -95,9 +95,10 @@ void vial_transition_push(VialTransition *transition, const VialTransitionOps *o
 	transition->ops = ops;
 	transition->sandbox = vial_sandbox_ref(sandbox);
 	if (place == VIAL_QUEUE_LAST && sandbox->transitions.length >= MAX_WAITING) {
-		g_autoptr(GError) error =
-			g_error_new(VIAL_ERROR, VIAL_ERROR_UNAVAILABLE, "%d requests already wait for this sandbox; try again later", MAX_WAITING);
+		g_autoptr(GError) error = NULL;
 
+		vial_fail_with(&error, VIAL_ERROR_UNAVAILABLE, json_pack("{s:i}", "retry_after", 1),
+		               "%d requests already wait for this sandbox; try again later", MAX_WAITING);
 		return settle(transition, error);
 	}
 	if (place == VIAL_QUEUE_LAST)

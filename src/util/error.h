@@ -31,7 +31,8 @@ typedef enum {
 gboolean vial_fail(GError **error, VialErrorCode code, const char *format, ...) G_GNUC_PRINTF(3, 4);
 /*
  * The same with what a program wants to know besides the sentence: an object, shown to clients as "detail". An integer
- * "retry_after" in it says after how many seconds it is worth to ask again. `detail` is taken over, whoever listens.
+ * "retry_after" in it says after how many seconds it is worth to ask again, and that nothing was done: clients then do so by themselves. `detail` is
+ * taken over, whoever listens.
  */
 gboolean vial_fail_with(GError **error, VialErrorCode code, json_t *detail, const char *format, ...) G_GNUC_PRINTF(4, 5);
 /* That object, borrowed, or NULL. A copy of the error has it, too. */

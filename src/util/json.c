@@ -62,13 +62,23 @@ json_t *vial_json_parse_object(const char *text, gsize size, GError **error)
 	return g_steal_pointer(&value);
 }
 
-char *vial_json_dump(const json_t *value)
+static char *dump(const json_t *value, size_t flags)
 {
-	char *text = json_dumps(value, JSON_COMPACT | JSON_ENCODE_ANY);
+	char *text = json_dumps(value, JSON_COMPACT | JSON_ENCODE_ANY | flags);
 
 	/* json_dumps fails only on strings that are not UTF-8, and jansson lets nobody make one. */
 	g_assert(text != NULL);
 	return text; /* g_free() is free() since GLib 2.46 */
+}
+
+char *vial_json_dump(const json_t *value)
+{
+	return dump(value, 0);
+}
+
+char *vial_json_dump_ascii(const json_t *value)
+{
+	return dump(value, JSON_ENSURE_ASCII);
 }
 
 /* Finds a field. Absent or null: *out_value is NULL, and the result says whether that is acceptable. */

@@ -22,6 +22,8 @@ json_t *vial_json_parse_object(const char *text, gsize size, GError **error);
 
 /* Compact text, freed with g_free(). `value` is borrowed. */
 char *vial_json_dump(const json_t *value);
+/* The same with everything escaped that is not ASCII: for streams, which clients cut at places of their own. */
+char *vial_json_dump_ascii(const json_t *value);
 
 typedef enum {
 	VIAL_JSON_OPTIONAL = 0,

@@ -339,14 +339,20 @@ typedef struct {
 	VialRequest *request;
 	guint timer;
 	gint64 left;
+	gboolean is_lines;
 } Events;
 
 static gboolean send_event(gpointer data)
 {
 	Events *events = data;
+	json_t *tick =
+		json_pack("{s:I, s:O*}", "left", (json_int_t)events->left, "text", json_object_get(vial_request_json(events->request), "text"));
 
 	journal.recorded++;
-	vial_request_sse_send(events->request, "tick", json_pack("{s:I}", "left", (json_int_t)events->left));
+	if (events->is_lines)
+		vial_request_ndjson_send(events->request, tick);
+	else
+		vial_request_sse_send(events->request, "tick", tick);
 	if (--events->left > 0)
 		return G_SOURCE_CONTINUE;
 	counters.streams--;
@@ -374,7 +380,11 @@ static void post_events(VialRequest *request)
 	events->request = vial_request_ref(request);
 	events->left = query_int(request, "n", 3);
 	events->timer = g_timeout_add((guint)query_int(request, "ms", 20), send_event, events);
-	vial_request_sse_begin(request, NULL, NULL);
+	events->is_lines = query_int(request, "lines", 0) != 0;
+	if (events->is_lines)
+		vial_request_ndjson_begin(request, vial_request_query(request, "idle"), NULL, NULL);
+	else
+		vial_request_sse_begin(request, NULL, NULL);
 	vial_request_on_gone(request, forget_events, events);
 }
 
@@ -650,6 +660,8 @@ int main(int argc, char **argv)
 			config.idle_timeout_ms = (unsigned)atoi(value);
 		else if (strcmp(name, "--body-timeout") == 0)
 			config.body_timeout_ms = (unsigned)atoi(value);
+		else if (strcmp(name, "--heartbeat") == 0)
+			config.heartbeat_ms = (unsigned)atoi(value);
 		else if (strcmp(name, "--max-connections") == 0)
 			config.max_connections = (unsigned)atoi(value);
 		else if (strcmp(name, "--auth-delay") == 0)

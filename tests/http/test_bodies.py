@@ -47,6 +47,22 @@ def test_an_empty_body_is_an_empty_object(server):
     assert server.ask("POST", "/v1/echo").json() == {}
 
 
+@pytest.mark.parametrize("method,path,headers,body", [
+    ("POST", "/v1/echo", [("Content-Encoding", "identity"), ("Content-Length", "15")], b'{\r\n  "a" : 1\n}\n'),
+    ("POST", "/v1/echo", [("Transfer-Encoding", "chunked"), ("Content-Encoding", "identity")], chunks(b'{"a":', b"\n\t1}")),
+    ("DELETE", "/v1/items/a", [("Content-Type", "application/json")], b""),
+    ("DELETE", "/v1/items/a", [("Content-Type", "application/json"), ("Content-Length", "0")], b""),
+    ("DELETE", "/v1/items/a", [("Content-Type", "application/json"), ("Transfer-Encoding", "chunked")], chunks()),
+])
+def test_framing_that_clients_in_use_choose_is_taken(server, method, path, headers, body):
+    with Connection(server.address) as connection:
+        connection.send(request_bytes(method, path, headers) + body)
+        answer = connection.answer()
+        assert answer.status == 200 and (method == "DELETE" or answer.json() == {"a": 1}) and "content-encoding" not in answer.headers
+        connection.send(request_bytes("GET", "/v1/hello"))
+        assert connection.answer().status == 200
+
+
 def test_a_raw_body_is_any_bytes(server):
     data = bytes(range(256)) * 100
     answer = server.ask("POST", "/v1/raw", body=data)
@@ -151,7 +167,7 @@ def test_events_arrive_one_by_one(server):
     with Connection(server.address) as connection:
         connection.send(request_bytes("POST", "/v1/events?n=3&ms=500", body=b"{}"))
         head = connection.head()
-        assert head.headers["content-type"] == "text/event-stream" and head.headers["cache-control"] == "no-store"
+        assert head.headers["content-type"] == "text/event-stream; charset=utf-8" and head.headers["cache-control"] == "no-store"
         times = []
         for left in (3, 2, 1):
             assert connection.chunk() == b'event: tick\ndata: {"left":%d}\n\n' % left
@@ -160,6 +176,43 @@ def test_events_arrive_one_by_one(server):
         assert times[2] - times[0] > 0.1
         connection.send(request_bytes("GET", "/v1/hello"))
         assert connection.answer().status == 200
+
+
+STRANGE = "Grüße \x7f \x85 \u2028 \u2029 \ufeff \U0001f600 \x00 \r\n"  # where one client or another ends a line, or cuts a character in two
+
+
+@pytest.mark.parametrize("query,prefix", [("", b"event: tick\ndata: "), ("&lines=1", b"")])
+def test_streams_are_ascii_whatever_is_in_them(server, query, prefix):
+    with Connection(server.address) as connection:
+        connection.send(request_bytes("POST", f"/v1/events?n=1{query}", body=json.dumps({"text": STRANGE.replace("\x00", "")}).encode()))
+        head = connection.head()
+        assert head.headers["content-type"].endswith("; charset=utf-8") and head.headers["x-accel-buffering"] == "no"
+        line = connection.chunk()
+        assert line.isascii() and line.startswith(prefix) and line.count(b"\n") == (3 if prefix else 1)
+        assert json.loads(line.removeprefix(prefix))["text"] == STRANGE.replace("\x00", "")
+        assert connection.chunk() == b""
+
+
+@pytest.mark.parametrize("query,beat", [("", b":\n\n"), ("&lines=1&idle=", b"\n"), ('&lines=1&idle=%7B%22type%22:%22keepalive%22%7D', b'{"type":"keepalive"}\n')])
+def test_a_silent_stream_says_that_it_is_still_there(start, query, beat):
+    with Connection(start("--heartbeat", 50).address) as connection:
+        connection.send(request_bytes("POST", f"/v1/events?n=1&ms=60000{query}", body=b"{}"))
+        connection.head()
+        assert [connection.chunk() for _ in range(3)] == [beat] * 3
+
+
+def test_lines_without_an_idle_line_stay_silent(start):
+    with Connection(start("--heartbeat", 20).address) as connection:
+        connection.send(request_bytes("POST", "/v1/events?n=1&ms=300&lines=1", body=b"{}"))
+        connection.head()
+        assert [connection.chunk(), connection.chunk()] == [b'{"left":1}\n', b""]
+
+
+def test_a_stream_that_is_not_silent_has_no_heartbeats(start):
+    with Connection(start("--heartbeat", 60000).address) as connection:
+        connection.send(request_bytes("POST", "/v1/events?n=20&ms=10", body=b"{}"))
+        connection.head()
+        assert all(connection.chunk().startswith(b"event: tick") for _ in range(20))
 
 
 def test_a_client_that_leaves_cancels_its_work(server):
@@ -175,7 +228,7 @@ def test_a_client_that_leaves_cancels_its_work(server):
         connection.close()
         started = time.monotonic()
         assert wait_until(lambda: server.counters()["waiting"] + server.counters()["streams"] == 0)
-        assert time.monotonic() - started < 10  # not by the next thing it writes: heartbeats go out every 15 s
+        assert time.monotonic() - started < 10  # not by the next thing it writes: heartbeats go out every 10 s
     assert server.counters()["gone"] == before + 3
 
 

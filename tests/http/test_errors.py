@@ -22,18 +22,25 @@ def test_an_error_may_have_a_detail(server):
     assert answer.json()["detail"] == {"limit": "sandboxes", "retry_after": 3}
 
 
+NOT_AGAIN = {"should-retry": "false", "x-should-retry": "false"}
 RETRY_HEADERS = ("retry-after", "should-retry", "x-should-retry")
 
 
 @pytest.mark.parametrize("query,headers", [
-    ("status=503", {"retry-after": "1"}),
-    ("status=429", {"should-retry": "false", "x-should-retry": "false"}),
+    ("status=503", NOT_AGAIN),
+    ("status=503&retry_after=5", {"retry-after": "5"}),
+    ("status=500", NOT_AGAIN),
+    ("status=502", NOT_AGAIN),
+    ("status=504", NOT_AGAIN),
+    ("status=504&retry_after=5", NOT_AGAIN),
+    ("status=429", NOT_AGAIN),
     ("status=429&retry_after=30", {"retry-after": "30"}),
     ("status=429&retry_after=0", {"retry-after": "0"}),
     ("status=429&retry_after=-5", {"retry-after": "0"}),
-    ("status=429&retry_after=soon", {"should-retry": "false", "x-should-retry": "false"}),
-    ("status=507", {}),
-    ("status=507&retry_after=30", {}),
+    ("status=429&retry_after=soon", NOT_AGAIN),
+    ("status=507", NOT_AGAIN),
+    ("status=507&retry_after=30", NOT_AGAIN),
+    ("status=400", {}),
     ("status=409&retry_after=30", {}),
 ])
 def test_a_client_is_told_to_come_again_only_when_it_helps(server, query, headers):

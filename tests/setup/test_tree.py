@@ -106,6 +106,14 @@ def test_dependencies_point_one_way():
             assert included_folders(path) <= {folder}, path
 
 
+def test_no_error_says_what_an_sdk_takes_for_a_machine_that_is_still_starting():
+    """PandaStack's SDK repeats a command for 20 seconds when the text of a server's error has one of these in it."""
+    for path in (ROOT / "src").rglob("*.[ch]"):
+        strings = re.findall(r'"(?:[^"\\\n]|\\.)*"', path.read_text())
+        wrong = [text for text in strings if re.search("connect: connection refused|no route to host|i/o timeout", text)]
+        assert not wrong, f"{path.relative_to(ROOT)}: {wrong}"
+
+
 def test_a_surface_holds_no_rule():
     """Limits are operations/limits.h's. The ports proxy has some of its own, about the HTTP of a program in a sandbox, which is no rule for clients."""
     for path in (ROOT / "src/surfaces").rglob("*.[ch]"):

@@ -94,7 +94,7 @@ static void on_drained(VialRequest *request, gpointer data)
 static void begin(Export *export)
 {
 	if (!export->is_begun)
-		vial_request_stream_begin(export->request, 200, "application/x-ndjson; charset=utf-8", -1, on_drained, export);
+		vial_request_ndjson_begin(export->request, NULL, on_drained, export); /* an export is its bytes, and nothing between them */
 	export->is_begun = TRUE;
 }
 

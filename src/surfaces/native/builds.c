@@ -9,9 +9,6 @@
 #include "surfaces/shared/surface.h"
 #include "util/json.h"
 
-/* What is silent for longer gets an empty line. */
-#define SILENCE_SECONDS 10
-
 static gboolean decode_build(const json_t *body, VialTemplateBuildRequest *out, GError **error)
 {
 	static const char *const known[] = { "name",    "base",    "steps", "dockerfile",      "args",     "tier", "cpu", "memory_mb", "disk_mb",
@@ -112,13 +109,10 @@ typedef struct {
 	VialRequest *request;
 	VialBuildLogReader *reader;
 	gboolean is_events;
-	gboolean was_silent;
-	guint beat;
 } Log;
 
 static void log_free(Log *log)
 {
-	g_clear_handle_id(&log->beat, g_source_remove);
 	vial_request_on_gone(log->request, NULL, NULL);
 	vial_request_unref(log->request);
 	g_free(log);
@@ -127,15 +121,10 @@ static void log_free(Log *log)
 static gboolean on_line(const char *text, gsize size, gpointer data)
 {
 	Log *log = data;
-	char *line;
+	gsize waiting = log->is_events ? vial_request_sse_send_text(log->request, "log", text, size)
+	                               : vial_request_ndjson_send_text(log->request, text, size);
 
-	log->was_silent = FALSE;
-	if (log->is_events)
-		return vial_request_sse_send_text(log->request, "log", text, size) > VIAL_BODY_HIGH_BYTES;
-	line = g_malloc(size + 1);
-	memcpy(line, text, size);
-	line[size] = '\n';
-	return vial_request_stream_write(log->request, g_bytes_new_take(line, size + 1)) > VIAL_BODY_HIGH_BYTES;
+	return waiting > VIAL_BODY_HIGH_BYTES;
 }
 
 static void on_end(gpointer data)
@@ -159,27 +148,6 @@ static void on_drained(VialRequest *request, gpointer data)
 	vial_build_log_reader_drained(((Log *)data)->reader);
 }
 
-static gboolean on_beat(gpointer data)
-{
-	Log *log = data;
-
-	if (log->was_silent)
-		vial_request_stream_write(log->request, g_bytes_new_static("\n", 1));
-	log->was_silent = TRUE;
-	return G_SOURCE_CONTINUE;
-}
-
-static void begin(Log *log)
-{
-	if (log->is_events) {
-		vial_request_sse_begin(log->request, on_drained, log);
-		return;
-	}
-	vial_request_set_header(log->request, "Cache-Control", "no-store");
-	vial_request_stream_begin(log->request, 200, "application/x-ndjson; charset=utf-8", -1, on_drained, log);
-	log->beat = g_timeout_add_seconds(SILENCE_SECONDS, on_beat, log);
-}
-
 void vial_api_build_logs(VialRequest *request)
 {
 	static const VialBuildLogSink sink = { .line = on_line, .end = on_end };
@@ -197,6 +165,9 @@ void vial_api_build_logs(VialRequest *request)
 		log_free(log);
 		return;
 	}
-	begin(log);
+	if (log->is_events)
+		vial_request_sse_begin(request, on_drained, log);
+	else
+		vial_request_ndjson_begin(request, "", on_drained, log);
 	vial_request_on_gone(request, on_gone, log);
 }
