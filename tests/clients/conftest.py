@@ -12,6 +12,7 @@ for folder in ("", "http", "api"):
     sys.path.insert(0, str(TESTS / folder))
 
 import npm
+import pypi
 
 specification = importlib.util.spec_from_file_location("api_conftest", TESTS / "api/conftest.py")
 api = importlib.util.module_from_spec(specification)
@@ -24,6 +25,11 @@ folder, daemon, client, sandbox, fresh, start_daemon = api.folder, api.daemon, a
 @pytest.fixture(scope="session")
 def npm_package():
     return npm.install
+
+
+@pytest.fixture(scope="session")
+def python_packages():
+    return pypi.install
 
 
 def pytest_configure(config):
