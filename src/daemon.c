@@ -22,6 +22,7 @@
 #include "http/server.h"
 #include "net/wall.h"
 #include "operations/strangers.h"
+#include "operations/watchers.h"
 #include "service/agents.h"
 #include "service/app.h"
 #include "service/builds.h"
@@ -195,6 +196,7 @@ static gboolean open_governance(VialApp *app, GError **error)
 		return FALSE;
 	app->meter = vial_meter_new(app);
 	app->strangers = vial_strangers_new(app);
+	app->watchers = vial_watchers_new();
 	app->otlp = vial_otlp_new(app->config, &problem);
 	if (!problem)
 		app->oidc = vial_oidc_new(app->config, &problem);
@@ -245,6 +247,7 @@ static void close_parts(Daemon *daemon)
 	if (daemon->surface_state)
 		daemon->surface->stop(daemon->surface_state);
 	g_clear_pointer(&daemon->front.server, vial_server_free);
+	vial_watchers_free(g_steal_pointer(&app->watchers));
 	/*
 	 * What is being swept up gives its network slot back when that is done, and a boot that was under way may still ask for one: the slots stay
 	 * until the last job is over, but closed.

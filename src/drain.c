@@ -2,6 +2,7 @@
 #include "drain.h"
 
 #include "http/server.h"
+#include "operations/watchers.h"
 #include "service/builds.h"
 #include "service/pool.h"
 #include "service/sandbox.h"
@@ -115,6 +116,7 @@ static gboolean on_look(gpointer data)
 	if (stats.requests > 0 && vial_time_monotonic_ms() < drain->requests_deadline_ms)
 		return G_SOURCE_CONTINUE;
 	drain->look = 0;
+	vial_watchers_end(drain->app->watchers);
 	progress(drain, "giving back the pool");
 	if (drain->app->pool)
 		vial_pool_drain(drain->app->pool, on_pool_drained, drain);

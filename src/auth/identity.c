@@ -12,6 +12,7 @@ static const char *const kind_names[] = {
 	[VIAL_PRINCIPAL_KEY] = "key",
 	[VIAL_PRINCIPAL_PERSON] = "person",
 	[VIAL_PRINCIPAL_SYSTEM] = "system",
+	[VIAL_PRINCIPAL_SANDBOX] = "sandbox",
 };
 
 VialIdentity *vial_identity_new(VialPrincipalKind kind, const char *id, const char *project, VialRole role, const char *name)

@@ -19,7 +19,12 @@ typedef enum {
 	VIAL_N_ROLES,
 } VialRole;
 
-typedef enum { VIAL_PRINCIPAL_KEY, VIAL_PRINCIPAL_PERSON, VIAL_PRINCIPAL_SYSTEM } VialPrincipalKind;
+typedef enum {
+	VIAL_PRINCIPAL_KEY,
+	VIAL_PRINCIPAL_PERSON,
+	VIAL_PRINCIPAL_SYSTEM,
+	VIAL_PRINCIPAL_SANDBOX, /* who shows one sandbox's own token; its id is the sandbox's (operations/bearer.h) */
+} VialPrincipalKind;
 
 #define VIAL_DEFAULT_PROJECT "default"
 #define VIAL_PROJECT_NAME_MAX_BYTES 63
@@ -56,4 +61,4 @@ gboolean vial_identity_is_operator(const VialIdentity *identity);
 
 const char *vial_role_name(VialRole role); /* "viewer" ... */
 gboolean vial_role_parse(const char *text, VialRole *out);
-const char *vial_principal_kind_name(VialPrincipalKind kind); /* "key", "person", "system" */
+const char *vial_principal_kind_name(VialPrincipalKind kind); /* "key", "person", "system", "sandbox" */

@@ -4,6 +4,7 @@
  * and judged. libmicrohttpd is lenient where two parsers could disagree about where a request ends (RFC 9112, 6.3 and 11.2),
  * so everything ambiguous is refused here and the connection closed.
  */
+#include <stdlib.h>
 #include <string.h>
 
 #include "http/internal.h"
@@ -195,8 +196,7 @@ const char *vial_headers_key(const VialRequest *request)
 	return authorization + strspn(authorization, " ");
 }
 
-/* "{port}-{id}.anything": fills the parameters `port` and `id`. */
-gboolean vial_headers_match_preview_host(VialRequest *request)
+gboolean vial_request_port_host(const VialRequest *request, unsigned *out_port, char **out_id)
 {
 	const char *host = request->host;
 
@@ -211,13 +211,23 @@ gboolean vial_headers_match_preview_host(VialRequest *request)
 		length++;
 	if (length != 20 || id[length] != '.')
 		return FALSE;
-	char *lower = vial_arena_copy(&request->arena, id, length);
-	for (char *c = lower; *c; c++)
-		*c = g_ascii_tolower(*c);
+	*out_port = (unsigned)strtoul(host, NULL, 10);
+	*out_id = g_ascii_strdown(id, (gssize)length);
+	return TRUE;
+}
+
+/* Fills the parameters `port` and `id`. */
+gboolean vial_headers_match_preview_host(VialRequest *request)
+{
+	g_autofree char *id = NULL;
+	unsigned port;
+
+	if (!vial_request_port_host(request, &port, &id))
+		return FALSE;
 	request->n_params = 2;
 	request->param_names[0] = "port";
-	request->param_values[0] = vial_arena_copy(&request->arena, host, digits);
+	request->param_values[0] = vial_arena_copy(&request->arena, request->host, strspn(request->host, "0123456789"));
 	request->param_names[1] = "id";
-	request->param_values[1] = lower;
+	request->param_values[1] = vial_arena_copy(&request->arena, id, strlen(id));
 	return TRUE;
 }

@@ -78,6 +78,8 @@ const char *vial_request_key(const VialRequest *request);
  * is not given up for lack of a key when places are few, and ends with the identity as any other.
  */
 void vial_request_set_identity(VialRequest *request, VialIdentity *identity);
+/* Whether its host is "{port}-{id}.anything", which is a port of a sandbox; the id is in lower case, to be freed. */
+gboolean vial_request_port_host(const VialRequest *request, unsigned *out_port, char **out_id);
 /* The other end's address in numbers, NULL for a unix socket. */
 const char *vial_request_peer(VialRequest *request);
 const VialIdentity *vial_request_identity(const VialRequest *request);

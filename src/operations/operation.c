@@ -9,11 +9,21 @@
 #include "service/project.h"
 #include "service/quota.h"
 
+/* Whoever has only something that opens one sandbox has nothing anywhere else. */
+static gboolean is_granted(const VialCaller *caller, VialVerb verb, const char *sandbox_id)
+{
+	if (caller->granted_sandbox && (verb != VIAL_VERB_TUNNEL || g_strcmp0(caller->granted_sandbox, sandbox_id) != 0))
+		return FALSE;
+	if (caller->principal && caller->principal->kind == VIAL_PRINCIPAL_SANDBOX)
+		return vial_verb_rules(verb)->needs_sandbox && g_strcmp0(caller->principal->id, sandbox_id) == 0;
+	return TRUE;
+}
+
 static gboolean may(const VialCaller *caller, VialVerb verb, const char *sandbox_id, GError **error)
 {
 	const VialVerbRules *rules = vial_verb_rules(verb);
 
-	if (caller->granted_sandbox && (verb != VIAL_VERB_TUNNEL || g_strcmp0(caller->granted_sandbox, sandbox_id) != 0))
+	if (!is_granted(caller, verb, sandbox_id))
 		return vial_fail(error, VIAL_ERROR_UNAUTHORIZED, "a key is needed");
 	if (!caller->principal)
 		return caller->granted_sandbox || vial_fail(error, VIAL_ERROR_UNAUTHORIZED, "a key is needed");

@@ -130,8 +130,10 @@ VialOperation *vial_op_file_write(const VialCaller *caller, const char *sandbox_
 	g_autoptr(json_t) question = vial_file_question(caller, VIAL_VERB_FILE_WRITE, sandbox_id, "fs.write", request, &sandbox, error);
 	Writing *writing;
 
-	if (!question || !vial_check_text("mode", request->mode, 8, error))
+	if (!question || !vial_check_text("mode", request->mode, 8, error) || !vial_check_metadata(request->metadata, error))
 		return NULL;
+	if (request->metadata)
+		json_object_set(question, "metadata", request->metadata);
 	if (request->mode)
 		json_object_set_new(question, "mode", json_string(request->mode));
 	writing = g_new0(Writing, 1);

@@ -24,6 +24,7 @@ typedef struct VialMeter VialMeter;
 typedef struct VialAudit VialAudit;
 typedef struct VialOtlp VialOtlp;
 typedef struct VialStrangers VialStrangers;
+typedef struct VialWatchers VialWatchers;
 typedef struct VialOidc VialOidc;
 
 typedef struct VialApp {
@@ -45,6 +46,7 @@ typedef struct VialApp {
 	VialQuotaBook *quota_book;
 	VialMeter *meter;
 	VialStrangers *strangers;
+	VialWatchers *watchers;
 	VialOidc *oidc;             /* NULL: only keys */
 	VialOtlp *otlp;             /* NULL: no spans are exported */
 	const char *engine_reason;  /* why `auto` chose it */

@@ -8,7 +8,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "surfaces/native/proxy_reader.h"
+#include "surfaces/shared/proxy_reader.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size);
 

@@ -5,3 +5,5 @@
 #include "http/request.h"
 
 extern const VialRouteTable vial_e2b_table;
+extern const VialRouteTable vial_e2b_data_table; /* envd and the code interpreter */
+extern const VialRouteTable vial_e2b_port_table; /* a sandbox's other ports */

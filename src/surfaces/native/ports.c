@@ -10,8 +10,8 @@
 #include "operations/tunnel.h"
 #include "surfaces/native/handlers.h"
 #include "surfaces/shared/surface.h"
-#include "surfaces/native/preview.h"
-#include "surfaces/native/proxy.h"
+#include "surfaces/shared/preview.h"
+#include "surfaces/shared/proxy.h"
 #include "util/json.h"
 #include "util/time.h"
 

@@ -96,6 +96,16 @@ const char *vial_surface_sandbox(const VialRequest *request)
 	return note && note->sandbox_id ? note->sandbox_id : vial_request_param(request, "id");
 }
 
+void vial_surface_set_sandbox(VialRequest *request, const char *sandbox_id)
+{
+	Note *note;
+
+	origin_of(request); /* whose note it is */
+	note = vial_request_note(request);
+	g_free(note->sandbox_id);
+	note->sandbox_id = g_strdup(sandbox_id);
+}
+
 /* Calls of agents */
 
 void vial_surface_enter(VialRequest *request, const VialAgentPlace *place)

@@ -27,7 +27,9 @@ VialIdentity *vial_surface_identify(VialRequest *request, const char *key, GErro
 
 VialApp *vial_surface_app(const VialRequest *request);
 VialCaller vial_surface_caller(VialRequest *request);
-const char *vial_surface_sandbox(const VialRequest *request); /* the path's {id} */
+const char *vial_surface_sandbox(const VialRequest *request); /* the path's {id}, or */
+/* where a request says it elsewhere: that one, from here on. */
+void vial_surface_set_sandbox(VialRequest *request, const char *sandbox_id);
 
 /*
  * A call of an agent has its sandbox now: that is the one that vial_surface_sandbox() gives from here on, and the answer says so: in a header, as the

@@ -2,7 +2,7 @@
 /* What the ports proxy changes in the headers of a request on its way in and of a response on its way out. */
 #pragma once
 
-#include "surfaces/native/proxy_reader.h"
+#include "surfaces/shared/proxy_reader.h"
 #include "http/request.h"
 
 typedef struct {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The response reader, byte by byte and all at once: whatever the cut, the outcome must be the same. */
-#include "surfaces/native/proxy_reader.h"
+#include "surfaces/shared/proxy_reader.h"
 
 #include <string.h>
 

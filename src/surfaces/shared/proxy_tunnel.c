@@ -3,7 +3,7 @@
  * Each direction holds at most one window of the wire: what waits for the guest is bounded because the socket is only read
  * while there is room, what waits for the client because credit is given back only for what was written.
  */
-#include "surfaces/native/proxy_tunnel.h"
+#include "surfaces/shared/proxy_tunnel.h"
 
 #include <errno.h>
 #include <glib-unix.h>

@@ -12,13 +12,13 @@
  *
  * The object goes when the answer is complete and nobody will call it about the request's body any more.
  */
-#include "surfaces/native/proxy.h"
+#include "surfaces/shared/proxy.h"
 
 #include <string.h>
 
 #include "operations/tunnel.h"
 #include "surfaces/shared/surface.h"
-#include "surfaces/native/proxy_tunnel.h"
+#include "surfaces/shared/proxy_tunnel.h"
 #include "util/log.h"
 
 /* From the end of the request to the head of the response. Long polls are answered sooner than this. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "surfaces/native/preview.h"
+#include "surfaces/shared/preview.h"
 
 #include <string.h>
 

@@ -4,7 +4,7 @@
  * that, and since the answer is framed anew for the client nothing can be smuggled by it. Tests: proxy_reader_test.c and
  * tests/fuzz/fuzz_reply.c.
  */
-#include "surfaces/native/proxy_reader.h"
+#include "surfaces/shared/proxy_reader.h"
 
 #include <string.h>
 

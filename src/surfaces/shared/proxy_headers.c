@@ -4,11 +4,11 @@
  * sides. The program must learn who asks and under which name, but never the key that opened the door: it runs code that
  * nobody vouches for.
  */
-#include "surfaces/native/proxy_headers.h"
+#include "surfaces/shared/proxy_headers.h"
 
 #include <string.h>
 
-#include "surfaces/native/preview.h"
+#include "surfaces/shared/preview.h"
 #include "auth/keys.h"
 
 void vial_proxy_target_clear(VialProxyTarget *target)
@@ -66,8 +66,16 @@ typedef struct {
 static gboolean is_ours(const Inward *inward, const char *name, const char *value)
 {
 	/* Expect was answered by us; of the others we write our own. */
-	static const char *const names[] = { "Host",         "X-API-Key", "Expect", "X-Forwarded-Host", "X-Forwarded-Proto", "X-Forwarded-Prefix",
-		                             "X-Request-Id", NULL };
+	static const char *const names[] = { "Host",
+		                             "X-API-Key",
+		                             "X-Access-Token",
+		                             "E2B-Traffic-Access-Token",
+		                             "Expect",
+		                             "X-Forwarded-Host",
+		                             "X-Forwarded-Proto",
+		                             "X-Forwarded-Prefix",
+		                             "X-Request-Id",
+		                             NULL };
 
 	if (is_one_of(name, names))
 		return TRUE;

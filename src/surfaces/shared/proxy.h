@@ -3,7 +3,7 @@
 #pragma once
 
 #include "operations/operation.h"
-#include "surfaces/native/proxy_headers.h"
+#include "surfaces/shared/proxy_headers.h"
 
 /*
  * Passes the request on through the agent's tunnel and answers it, now or later; a WebSocket becomes a tunnel. The route

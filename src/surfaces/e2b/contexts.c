@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Contexts of the code interpreter. */
+#include "operations/contexts.h"
+
+#include "surfaces/e2b/code.h"
+#include "surfaces/e2b/data.h"
+#include "util/json.h"
+
+static json_t *context_json(const json_t *context)
+{
+	return json_pack("{s:O, s:O, s:O}", "id", json_object_get(context, "id"), "language", json_object_get(context, "language"), "cwd",
+	                 json_object_get(context, "cwd"));
+}
+
+/* Answers: `data` is the request */
+
+static void reply(VialRequest *request, json_t *answer, const GError *error)
+{
+	if (error)
+		vial_e2b_code_reply_error(request, error);
+	else
+		vial_request_reply_json(request, 200, answer);
+	vial_request_unref(request);
+}
+
+static void on_one(json_t *context, const GError *error, gpointer data)
+{
+	reply(data, error ? NULL : context_json(context), error);
+}
+
+static void on_list(json_t *document, const GError *error, gpointer data)
+{
+	json_t *list = error ? NULL : json_array(), *context;
+	gsize i;
+
+	json_array_foreach (json_object_get(document, "contexts"), i, context)
+		json_array_append_new(list, context_json(context));
+	reply(data, list, error);
+}
+
+static void on_done(json_t *document, const GError *error, gpointer data)
+{
+	reply(data, error ? NULL : json_object(), error);
+}
+
+static void begun(VialRequest *request, gboolean is_begun, const GError *error)
+{
+	if (!is_begun)
+		reply(request, NULL, error);
+}
+
+/* Calls */
+
+void vial_e2b_context_create(VialRequest *request)
+{
+	const json_t *body = vial_request_json(request);
+	VialContextRequest context = { NULL, NULL };
+	g_autoptr(GError) error = NULL;
+	g_autofree char *cwd = NULL;
+	VialCaller caller;
+
+	if (!vial_e2b_enter(request, VIAL_E2B_BY_TRAFFIC))
+		return;
+	caller = vial_surface_question(request);
+	if (vial_decode_text(body, "language", &context.language, &error) && vial_decode_text(body, "cwd", &context.cwd, &error)) {
+		context.language = vial_e2b_language(context.language);
+		context.cwd = cwd = vial_e2b_path(NULL, context.cwd);
+		vial_op_context_create(&caller, vial_surface_sandbox(request), &context, on_one, request, &error);
+	}
+	begun(request, !error, error);
+}
+
+void vial_e2b_context_list(VialRequest *request)
+{
+	g_autoptr(GError) error = NULL;
+	VialCaller caller;
+
+	if (!vial_e2b_enter(request, VIAL_E2B_BY_TRAFFIC))
+		return;
+	caller = vial_surface_question(request);
+	begun(request, vial_op_context_list(&caller, vial_surface_sandbox(request), on_list, request, &error), error);
+}
+
+typedef gboolean (*Verb)(const VialCaller *caller, const char *sandbox_id, const char *context, VialDocumentDone done, gpointer data, GError **error);
+
+static void act(VialRequest *request, Verb verb)
+{
+	g_autoptr(GError) error = NULL;
+	VialCaller caller;
+
+	if (!vial_e2b_enter(request, VIAL_E2B_BY_TRAFFIC))
+		return;
+	caller = vial_surface_question(request);
+	begun(request, verb(&caller, vial_surface_sandbox(request), vial_request_param(request, "context"), on_done, request, &error), error);
+}
+
+void vial_e2b_context_restart(VialRequest *request)
+{
+	act(request, vial_op_context_restart);
+}
+
+void vial_e2b_context_delete(VialRequest *request)
+{
+	act(request, vial_op_context_delete);
+}

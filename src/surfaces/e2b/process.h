@@ -1,0 +1,11 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Between the files of the process service: which process a message means. */
+#pragma once
+
+#include <glib.h>
+#include <jansson.h>
+
+/* "process" of a message, {"pid": N} or {"tag": T}. */
+gboolean vial_e2b_process_pid(const json_t *message, gint64 *out_pid, GError **error);
+/* "input" of a message, {"stdin": B64} or {"pty": B64}: a new reference. */
+GBytes *vial_e2b_process_bytes(const json_t *message, GError **error);
