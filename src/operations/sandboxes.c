@@ -128,8 +128,8 @@ gboolean vial_op_sandbox_create(const VialCaller *caller, const VialCreateReques
 	/* A snapshot brings its own. */
 	if (!request.network && !request.from_snapshot)
 		request.network = network = vial_surface_network(caller);
-	if (!check_create(&request, &on_idle, error) ||
-	    !may_make(caller, error) || !(entry = vial_entry_begin(caller, VIAL_VERB_SANDBOX_CREATE, NULL, create_record(&request), error)))
+	if (!check_create(&request, &on_idle, error) || !may_make(caller, error) ||
+	    !(entry = vial_entry_begin(caller, VIAL_VERB_SANDBOX_CREATE, NULL, create_record(&request), error)))
 		return FALSE;
 	create = (VialSandboxCreate){
 		.template_name = request.template_name,

@@ -10,7 +10,7 @@ typedef struct {
 	const char *engine;
 	const char *from_snapshot;
 	const char *origin; /* instead of the two: the id or name of a snapshot, else the name of a template. NOT_FOUND if there is neither */
-	const char *tier; /* a size by name, instead of the numbers */
+	const char *tier;   /* a size by name, instead of the numbers */
 	double cpu;
 	gint64 memory_mb;
 	gint64 ttl_seconds;  /* 0: no end */
@@ -38,7 +38,8 @@ typedef struct {
 	gboolean is_oldest_first;
 } VialSandboxFilter;
 
-/* The caller's, newest first unless it says otherwise, with references; *out_next is the cursor of the next page, or NULL; borrowed from the last element. NULL with an error.
+/* The caller's, newest first unless it says otherwise, with references; *out_next is the cursor of the next page, or NULL; borrowed from the last
+ * element. NULL with an error.
  */
 GPtrArray *vial_op_sandbox_list(const VialCaller *caller, const VialSandboxFilter *filter, const char **out_next, GError **error);
 

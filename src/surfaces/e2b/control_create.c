@@ -4,6 +4,7 @@
 #include "operations/sandboxes.h"
 #include "surfaces/e2b/control.h"
 #include "util/arena.h"
+#include "util/json.h"
 
 static void on_created(VialSandbox *sandbox, const GError *error, gpointer data)
 {

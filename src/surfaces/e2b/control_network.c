@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A network policy of E2B's as one of ours. Theirs: everything is allowed but what is denied, and what is allowed by name or address is allowed in any
- * case; "0.0.0.0/0" in denyOut, or allow_internet_access false, closes the rest. Where nothing is said of that, the baseline is what this surface's
- * sandboxes have anyway (the setting e2b_network). Private and the host's addresses stay as closed as everywhere (docs/network.md).
+ * A network policy of E2B's as one of ours. Theirs: everything is allowed but what is denied, and what is allowed by name or address is allowed in
+ * any case; "0.0.0.0/0" in denyOut, or allow_internet_access false, closes the rest. Where nothing is said of that, the baseline is what this
+ * surface's sandboxes have anyway (the setting e2b_network). Private and the host's addresses stay as closed as everywhere (docs/network.md).
  */
 #include <string.h>
 
 #include "operations/surface_network.h"
 #include "surfaces/e2b/control.h"
+#include "util/json.h"
 
 #define EVERYTHING "0.0.0.0/0"
 #define EVERYTHING_HERE "ALL_TRAFFIC"
