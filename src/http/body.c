@@ -96,6 +96,14 @@ void vial_request_body_read(VialRequest *request, VialBodyDataFunc on_data, Vial
 	vial_connection_resume(request->connection);
 }
 
+void vial_request_body_patient(VialRequest *request)
+{
+	if (!request->connection)
+		return;
+	request->is_patient = TRUE;
+	MHD_set_connection_option(request->connection->mhd, MHD_CONNECTION_OPTION_TIMEOUT, 0u);
+}
+
 void vial_request_body_resume(VialRequest *request)
 {
 	if (!request->is_body_paused)

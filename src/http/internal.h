@@ -198,6 +198,7 @@ struct VialRequest {
 	gboolean is_body_paused : 1; /* the handler said "enough for now" */
 	gboolean is_body_over : 1;   /* on_end was called, or nobody wants it any more */
 	gboolean is_upgraded : 1;
+	gboolean is_patient : 1; /* has no idle timeout (vial_request_body_patient()) */
 
 	VialArena arena;
 };

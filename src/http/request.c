@@ -98,6 +98,9 @@ void vial_request_complete(VialRequest *request, gboolean was_sent)
 	stats->by_class[was_sent && request->status < 600 ? request->status / 100 : 0]++;
 	log_completion(request, was_sent);
 	vial_commit_forget(request);
+	if (request->is_patient)
+		MHD_set_connection_option(request->connection->mhd, MHD_CONNECTION_OPTION_TIMEOUT,
+		                          (request->server->config.idle_timeout_ms + 999) / 1000);
 	request->stage = STAGE_DONE;
 	request->connection->request = NULL;
 	request->connection = NULL;

@@ -150,6 +150,8 @@ typedef gboolean (*VialBodyDataFunc)(VialRequest *request, const void *bytes, gs
 typedef void (*VialBodyEndFunc)(VialRequest *request, gboolean complete, gpointer data);
 void vial_request_body_read(VialRequest *request, VialBodyDataFunc on_data, VialBodyEndFunc on_end, gpointer data);
 void vial_request_body_resume(VialRequest *request);
+/* The client may be silent for as long as it likes in the middle of this body; for bodies that somebody types. */
+void vial_request_body_patient(VialRequest *request);
 gint64 vial_request_body_size(const VialRequest *request);
 
 /*
