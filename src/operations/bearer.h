@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Who has a token of one sandbox and no key: may do in that sandbox, and nowhere else, what a runner may (operation.c looks that it is this one). What
- * such a token looks like is a surface's affair; it does not end before its sandbox does.
+ * Who has a token of one sandbox and no key: may do in that sandbox, and nowhere else, what a runner may (operation.c looks that it is this one).
+ * What such a token looks like is a surface's affair; it does not end before its sandbox does.
  */
 #pragma once
 

@@ -8,7 +8,7 @@
 #include "operations/files.h"
 
 typedef struct {
-	char *path, *user; /* what is watched, and as whom; user NULL: the sandbox's */
+	char *path, *user;      /* what is watched, and as whom; user NULL: the sandbox's */
 	gboolean wants_entries; /* the surface's own note */
 } VialWatcherNote;
 

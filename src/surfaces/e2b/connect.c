@@ -36,8 +36,8 @@ static const struct {
 
 static gsize meaning_of(const GError *error)
 {
-	return error->domain == VIAL_ERROR && error->code >= 0 && (gsize)error->code < G_N_ELEMENTS(meanings) ? (gsize)error->code :
-	                                                                                                         VIAL_ERROR_INTERNAL;
+	return error->domain == VIAL_ERROR && error->code >= 0 && (gsize)error->code < G_N_ELEMENTS(meanings) ? (gsize)error->code
+	                                                                                                      : VIAL_ERROR_INTERNAL;
 }
 
 /* What this protocol can say and our codes cannot is the error's detail "connect". */

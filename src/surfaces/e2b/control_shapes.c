@@ -14,10 +14,11 @@
 
 json_t *vial_e2b_sandbox_json(VialRequest *request, const VialSandbox *sandbox)
 {
-	g_autofree char *token = vial_e2b_token(vial_surface_app(request), sandbox);
+	VialApp *app = vial_surface_app(request);
+	g_autofree char *token = vial_e2b_token(app, sandbox), *traffic = vial_e2b_traffic_token(app, sandbox);
 
-	return json_pack("{s:s, s:s, s:s, s:s, s:s, s:n, s:n}", "templateID", vial_sandbox_template(sandbox), "sandboxID", vial_sandbox_id(sandbox),
-	                 "clientID", CLIENT_ID, "envdVersion", ENVD_VERSION, "envdAccessToken", token, "trafficAccessToken", "domain");
+	return json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:n}", "templateID", vial_sandbox_template(sandbox), "sandboxID", vial_sandbox_id(sandbox),
+	                 "clientID", CLIENT_ID, "envdVersion", ENVD_VERSION, "envdAccessToken", token, "trafficAccessToken", traffic, "domain");
 }
 
 static json_t *time_json(gint64 time_ms)

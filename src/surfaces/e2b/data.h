@@ -25,7 +25,8 @@ typedef enum {
 	VIAL_E2B_BY_SIGNATURE, /* or a signed address */
 } VialE2bWay;
 
-/* FALSE: it has been answered, because there is no such sandbox or whoever asks may not. Else vial_surface_caller() and vial_surface_sandbox() say. */
+/* FALSE: it has been answered, because there is no such sandbox or whoever asks may not. Else vial_surface_caller() and vial_surface_sandbox() say.
+ */
 gboolean vial_e2b_enter(VialRequest *request, VialE2bWay way);
 /* The same without asking who: whether there is such a sandbox, borrowed. */
 VialSandbox *vial_e2b_look(VialRequest *request);

@@ -28,8 +28,18 @@ json_t *vial_e2b_data_error_body(const VialRequest *request, unsigned status, co
 	return is_connect(request) ? vial_connect_error_json(error) : vial_e2b_error_body(request, status, error);
 }
 
+/* A user that the sandbox does not have is to E2B somebody who may not. */
+static gboolean is_unknown_user(const GError *error)
+{
+	return g_error_matches(error, VIAL_ERROR, VIAL_ERROR_INVALID) && g_str_has_prefix(error->message, "there is no user ");
+}
+
 void vial_e2b_reply_error(VialRequest *request, const GError *error)
 {
+	g_autoptr(GError) unknown = is_unknown_user(error) ? g_error_new_literal(VIAL_ERROR, VIAL_ERROR_UNAUTHORIZED, error->message) : NULL;
+
+	if (unknown)
+		error = unknown;
 	if (vial_e2b_is_gone(request))
 		vial_e2b_reply_gone(request);
 	else if (is_stream(request))

@@ -15,9 +15,9 @@
 /* Where to */
 
 typedef struct {
-	const char *id;   /* NULL: said by a signature */
-	unsigned port;    /* 0: not understood */
-	char *host_id;    /* owned */
+	const char *id; /* NULL: said by a signature */
+	unsigned port;  /* 0: not understood */
+	char *host_id;  /* owned */
 } Address;
 
 static void address_clear(Address *address)
@@ -172,6 +172,7 @@ gboolean vial_e2b_enter(VialRequest *request, VialE2bWay way)
 		return let_in(request, vial_bearer_identity(sandbox));
 	if (way == VIAL_E2B_BY_SIGNATURE && is_signed(request))
 		return enter_signed(request, sandbox);
-	return refuse(request, g_error_new_literal(VIAL_ERROR, VIAL_ERROR_UNAUTHORIZED,
-	                                           "this sandbox opens to its access token (the header X-Access-Token), which creating and connecting answer"));
+	return refuse(request, g_error_new_literal(
+				       VIAL_ERROR, VIAL_ERROR_UNAUTHORIZED,
+				       "this sandbox opens to its access token (the header X-Access-Token), which creating and connecting answer"));
 }

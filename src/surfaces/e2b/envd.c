@@ -41,12 +41,12 @@ static void on_metrics(json_t *document, const GError *error, gpointer data)
 		vial_e2b_reply_error(request, error);
 	if (sandbox) {
 		cpu = vial_sandbox_limits(sandbox)->cpu;
-		vial_request_reply_json(
-			request, 200,
-			json_pack("{s:I, s:i, s:f, s:I, s:I, s:i, s:I, s:I, s:I, s:I}", "ts", (json_int_t)(vial_time_now_ms() / 1000), "cpu_count",
-		                  (int)MAX(cpu + 0.999, 1), "cpu_used_pct", MIN(load / MAX(cpu, 0.01), 1) * 100, "mem_total", total * 1024, "mem_used",
-		                  used * 1024, "mem_cache", 0, "mem_total_mib", total / 1024, "mem_used_mib", used / 1024, "disk_used",
-		                  number(document, "disk_used_kb") * 1024, "disk_total", number(document, "disk_total_kb") * 1024));
+		vial_request_reply_json(request, 200,
+		                        json_pack("{s:I, s:i, s:f, s:I, s:I, s:i, s:I, s:I, s:I, s:I}", "ts", (json_int_t)(vial_time_now_ms() / 1000),
+		                                  "cpu_count", (int)MAX(cpu + 0.999, 1), "cpu_used_pct", MIN(load / MAX(cpu, 0.01), 1) * 100,
+		                                  "mem_total", total * 1024, "mem_used", used * 1024, "mem_cache", 0, "mem_total_mib", total / 1024,
+		                                  "mem_used_mib", used / 1024, "disk_used", number(document, "disk_used_kb") * 1024, "disk_total",
+		                                  number(document, "disk_total_kb") * 1024));
 	}
 	vial_request_unref(request);
 }
@@ -98,7 +98,8 @@ void vial_e2b_envs(VialRequest *request)
 		return;
 	caller = vial_surface_caller(request);
 	exchange = vial_exchange_new(request, NULL, NULL);
-	vial_e2b_exchange_begin(exchange, vial_op_exec_collected(&caller, vial_surface_sandbox(request), &exec, on_environment, exchange, &error), &error);
+	vial_e2b_exchange_begin(exchange, vial_op_exec_collected(&caller, vial_surface_sandbox(request), &exec, on_environment, exchange, &error),
+	                        &error);
 }
 
 /* Other ports */

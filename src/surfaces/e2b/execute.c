@@ -66,8 +66,8 @@ static gboolean on_output(VialOutputStream stream, const char *text, gsize size,
 	char now[VIAL_TIME_TEXT_SIZE];
 
 	vial_time_fill(now, vial_time_now_ms());
-	return tell(data, json_pack("{s:s, s:s%, s:s}", "type", stream == VIAL_OUTPUT_STDERR ? "stderr" : "stdout", "text", text, size, "timestamp",
-	                            now));
+	return tell(data,
+	            json_pack("{s:s, s:s%, s:s}", "type", stream == VIAL_OUTPUT_STDERR ? "stderr" : "stdout", "text", text, size, "timestamp", now));
 }
 
 static gboolean on_result(const VialRunResult *result, gpointer data)

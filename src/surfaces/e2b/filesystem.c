@@ -114,7 +114,8 @@ static void on_looked(json_t *entry, const GError *error, gpointer data)
 	if (error)
 		return call_fail(call, error);
 	if (json_is_true(json_object_get(entry, "is_dir")))
-		vial_fail_with(&refusal, VIAL_ERROR_CONFLICT, json_pack("{s:s}", "connect", "already_exists"), "directory already exists: %s", call->path);
+		vial_fail_with(&refusal, VIAL_ERROR_CONFLICT, json_pack("{s:s}", "connect", "already_exists"), "directory already exists: %s",
+		               call->path);
 	else
 		vial_fail(&refusal, VIAL_ERROR_INVALID, "path already exists but it is not a directory: %s", call->path);
 	call_fail(call, refusal);

@@ -52,9 +52,9 @@ static void on_list(json_t *document, const GError *error, gpointer data)
 
 	json_array_foreach (json_object_get(document, "processes"), i, process) {
 		if (g_strcmp0(json_string_value(json_object_get(process, "state")), "running") == 0)
-			json_array_append_new(processes, json_pack("{s:O, s:{s:O, s:[], s:{}, s:O*}}", "pid", json_object_get(process, "pid"), "config",
-			                                           "cmd", json_object_get(process, "cmd"), "args", "envs", "cwd",
-			                                           json_object_get(process, "cwd")));
+			json_array_append_new(processes,
+			                      json_pack("{s:O, s:{s:O, s:[], s:{}, s:O*}}", "pid", json_object_get(process, "pid"), "config", "cmd",
+			                                json_object_get(process, "cmd"), "args", "envs", "cwd", json_object_get(process, "cwd")));
 	}
 	if (error)
 		vial_e2b_reply_error(request, error);

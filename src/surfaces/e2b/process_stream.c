@@ -51,9 +51,9 @@ static gboolean on_output(VialOutputStream stream, GBytes *bytes, gpointer data)
 {
 	VialExchange *exchange = data;
 	Listening *listening = exchange->state;
-	const char *before = listening->is_terminal ? "{\"event\":{\"data\":{\"pty\":\"" :
-	                     stream == VIAL_OUTPUT_STDERR ? "{\"event\":{\"data\":{\"stderr\":\"" :
-	                                                    "{\"event\":{\"data\":{\"stdout\":\"";
+	const char *before = listening->is_terminal         ? "{\"event\":{\"data\":{\"pty\":\""
+	                     : stream == VIAL_OUTPUT_STDERR ? "{\"event\":{\"data\":{\"stderr\":\""
+	                                                    : "{\"event\":{\"data\":{\"stdout\":\"";
 
 	return vial_connect_send_bytes(&listening->connect, before, bytes, "\"}}}");
 }
@@ -62,10 +62,20 @@ static gboolean on_output(VialOutputStream stream, GBytes *bytes, gpointer data)
 static const char *signal_text(const char *name)
 {
 	static const char *const known[][2] = {
-		{ "KILL", "killed" },    { "TERM", "terminated" },          { "INT", "interrupt" },           { "HUP", "hangup" },
-		{ "ABRT", "aborted" },   { "SEGV", "segmentation fault" },  { "BUS", "bus error" },           { "FPE", "floating point exception" },
-		{ "PIPE", "broken pipe" }, { "ALRM", "alarm clock" },       { "QUIT", "quit" },               { "ILL", "illegal instruction" },
-		{ "USR1", "user defined signal 1" }, { "USR2", "user defined signal 2" },
+		{ "KILL", "killed" },
+		{ "TERM", "terminated" },
+		{ "INT", "interrupt" },
+		{ "HUP", "hangup" },
+		{ "ABRT", "aborted" },
+		{ "SEGV", "segmentation fault" },
+		{ "BUS", "bus error" },
+		{ "FPE", "floating point exception" },
+		{ "PIPE", "broken pipe" },
+		{ "ALRM", "alarm clock" },
+		{ "QUIT", "quit" },
+		{ "ILL", "illegal instruction" },
+		{ "USR1", "user defined signal 1" },
+		{ "USR2", "user defined signal 2" },
 	};
 
 	for (gsize i = 0; i < G_N_ELEMENTS(known); i++)
@@ -77,10 +87,10 @@ static const char *signal_text(const char *name)
 static json_t *end_json(const VialExecEnd *end)
 {
 	gboolean is_exit = !end->signal;
-	g_autofree char *status = is_exit ? g_strdup_printf("exit status %d", (int)end->exit_code) :
-	                                    g_strdup_printf("signal: %s", signal_text(end->signal));
-	json_t *json = json_pack("{s:I, s:b, s:s}", "exitCode", is_exit ? (json_int_t)end->exit_code : (json_int_t)-1, "exited", is_exit, "status",
-	                         status);
+	g_autofree char *status =
+		is_exit ? g_strdup_printf("exit status %d", (int)end->exit_code) : g_strdup_printf("signal: %s", signal_text(end->signal));
+	json_t *json =
+		json_pack("{s:I, s:b, s:s}", "exitCode", is_exit ? (json_int_t)end->exit_code : (json_int_t)-1, "exited", is_exit, "status", status);
 
 	if (!is_exit || end->exit_code != 0)
 		json_object_set_new(json, "error", json_string(end->oom ? "out of memory" : status));
@@ -111,7 +121,8 @@ static void attach(VialExchange *exchange, gint64 pid)
 	VialCaller caller = vial_surface_caller(exchange->request);
 	g_autoptr(GError) error = NULL;
 
-	vial_e2b_exchange_begin(exchange, vial_op_attach(&caller, vial_surface_sandbox(exchange->request), pid, &attach_sink, exchange, &error), &error);
+	vial_e2b_exchange_begin(exchange, vial_op_attach(&caller, vial_surface_sandbox(exchange->request), pid, &attach_sink, exchange, &error),
+	                        &error);
 }
 
 /* Starting */
@@ -166,9 +177,13 @@ static void on_begun(const VialExecAnswer *answer, const GError *error, gpointer
 {
 	VialExchange *exchange = data;
 
+	g_autoptr(GError) refusal = NULL;
+
 	exchange->operation = NULL;
+	if (error && g_error_matches(error, VIAL_ERROR, VIAL_ERROR_NOT_FOUND)) /* the program, or the folder it was to start in */
+		vial_fail(&refusal, VIAL_ERROR_INVALID, "%s", error->message);
 	if (error)
-		vial_e2b_stream_end(exchange->state, error);
+		vial_e2b_stream_end(exchange->state, refusal ? refusal : error);
 	else
 		attach(exchange, answer->end.pid);
 }

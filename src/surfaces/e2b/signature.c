@@ -57,8 +57,8 @@ static const char *text_of(const VialRequest *request, const char *name)
 VialSandbox *vial_e2b_signature_check(VialRequest *request, VialSandbox *sandbox, GError **error)
 {
 	const char *method = vial_request_method(request), *expiration = vial_request_query(request, "signature_expiration");
-	g_autofree char *before = g_strdup_printf("%s:%s:%s:", text_of(request, "path"), strcmp(method, "POST") == 0 ? "write" : "read",
-	                                          text_of(request, "username"));
+	g_autofree char *before =
+		g_strdup_printf("%s:%s:%s:", text_of(request, "path"), strcmp(method, "POST") == 0 ? "write" : "read", text_of(request, "username"));
 	g_autofree char *after = g_strdup_printf("%s%s", expiration ? ":" : "", expiration ? expiration : "");
 	Claim claim = { vial_surface_app(request), text_of(request, "signature"), before, after };
 	guint64 seconds;
@@ -69,8 +69,8 @@ VialSandbox *vial_e2b_signature_check(VialRequest *request, VialSandbox *sandbox
 		sandbox = NULL;
 	if (!sandbox) {
 		vial_fail(error, VIAL_ERROR_UNAUTHORIZED, "invalid signature");
-	} else if (expiration && (!g_ascii_string_to_unsigned(expiration, 10, 0, G_MAXINT64, &seconds, NULL) ||
-	                          (gint64)seconds < vial_time_now_ms() / 1000)) {
+	} else if (expiration &&
+	           (!g_ascii_string_to_unsigned(expiration, 10, 0, G_MAXINT64, &seconds, NULL) || (gint64)seconds < vial_time_now_ms() / 1000)) {
 		vial_fail(error, VIAL_ERROR_UNAUTHORIZED, "signature is already expired");
 		sandbox = NULL;
 	}

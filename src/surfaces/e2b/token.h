@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The tokens that open one sandbox's data plane, where no key is sent: X-Access-Token (also what signed addresses are signed with), and one that opens
- * only what its users may be given, its ports and the list of its contexts (E2B-Traffic-Access-Token). Derived from the installation's signing key, so
- * there is nothing to store, and they are the same over sleep, restart and another surface.
+ * The tokens that open one sandbox's data plane, where no key is sent: X-Access-Token (also what signed addresses are signed with), and one that
+ * opens only what its users may be given, its ports and the list of its contexts (E2B-Traffic-Access-Token). Derived from the installation's signing
+ * key, so there is nothing to store, and they are the same over sleep, restart and another surface.
  */
 #pragma once
 

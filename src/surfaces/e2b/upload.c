@@ -14,14 +14,14 @@
 #define FIELD "file"
 
 typedef struct {
-	VialExchange *exchange; /* its operation is that of the file being written */
-	VialInflate *inflate;   /* NULL: the body is as it is */
-	VialMultipart *form;    /* NULL: the body is the file */
-	const char *user, *path; /* of the query; may be NULL */
-	json_t *metadata;       /* NULL: none */
-	char *target;           /* of the file being written, as it will be answered */
-	GByteArray *waiting;    /* of its bytes, until there is room */
-	json_t *written;        /* the answer */
+	VialExchange *exchange;    /* its operation is that of the file being written */
+	VialInflate *inflate;      /* NULL: the body is as it is */
+	VialMultipart *form;       /* NULL: the body is the file */
+	const char *user, *path;   /* of the query; may be NULL */
+	json_t *metadata;          /* NULL: none */
+	char *target;              /* of the file being written, as it will be answered */
+	GByteArray *waiting;       /* of its bytes, until there is room */
+	json_t *written;           /* the answer */
 	gboolean is_file_complete; /* all its bytes have come */
 	gboolean is_body_complete;
 	gboolean is_skipping; /* a part that is no file */
@@ -120,8 +120,8 @@ static void on_written(const char *path, gint64 bytes, const GError *error, gpoi
 		vial_fail(&refusal, VIAL_ERROR_INVALID, "%s", error->message);
 	if (error)
 		return vial_e2b_exchange_fail(upload->exchange, refusal ? refusal : error);
-	json_array_append_new(upload->written, json_pack("{s:s, s:s, s:s, s:O*}", "name", name, "path", upload->target, "type", "file", "metadata",
-	                                                 upload->metadata));
+	json_array_append_new(upload->written,
+	                      json_pack("{s:s, s:s, s:s, s:O*}", "name", name, "path", upload->target, "type", "file", "metadata", upload->metadata));
 	if (upload->form)
 		go_on(upload);
 	else
