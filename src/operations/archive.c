@@ -13,12 +13,12 @@
 #define COMPLAINT_BYTES 600
 
 /*
- * find says what is packed, because tar alone would take sockets for errors and store devices. pax, because names in it have no limit, and clients read
- * no other extension for long link targets; its records of times are left out, because each would cost a file two blocks more. The parts are run by bash
- * for pipefail, so that an archive of nothing is no success when find could not run.
+ * find says what is packed, because tar alone would take sockets for errors and store devices. pax, because names in it have no limit, and clients
+ * read no other extension for long link targets; its records of times are left out, because each would cost a file two blocks more. The parts are run
+ * by bash for pipefail, so that an archive of nothing is no success when find could not run.
  */
-#define PACK                                                                                                                                         \
-	"cd -- \"$1\" || exit 9; shift; set -o pipefail; find . \"$@\" -print0 | tar --create --file=- --null --no-recursion --files-from=- "       \
+#define PACK                                                                                                                                  \
+	"cd -- \"$1\" || exit 9; shift; set -o pipefail; find . \"$@\" -print0 | tar --create --file=- --null --no-recursion --files-from=- " \
 	"--format=posix --pax-option=delete=atime,delete=ctime,delete=mtime --hard-dereference --blocking-factor=128"
 
 /* tar, and find: something was not as it had been seen a moment before. A folder in use is like that. */
@@ -193,8 +193,7 @@ static gboolean check_excludes(const char *const *paths, GError **error)
 	for (; paths && paths[n]; n++)
 		if (!check_exclude(paths[n], error))
 			return FALSE;
-	return n <= VIAL_ARCHIVE_EXCLUDES_MAX ||
-	       vial_fail(error, VIAL_ERROR_INVALID, "at most %d paths can be excluded", VIAL_ARCHIVE_EXCLUDES_MAX);
+	return n <= VIAL_ARCHIVE_EXCLUDES_MAX || vial_fail(error, VIAL_ERROR_INVALID, "at most %d paths can be excluded", VIAL_ARCHIVE_EXCLUDES_MAX);
 }
 
 /* "./path" as find's pattern that means nothing else: without the parts that mean nothing, and what would be a wildcard escaped. */

@@ -5,8 +5,8 @@
  * The JavaScript one decodes each event to text by itself, so a character that is cut by an event's end waits for its other half.
  *
  * The Python one takes any exit for an exit and any early end for a broken line. Only what is silent until the client itself gives up, five seconds
- * after the time limit that it asked for, is a timeout to it. So when the limit has ended the command we say nothing. The JavaScript one would wait for
- * ever: whoever is still there after a while hears the exit code that timeout(1) has for this.
+ * after the time limit that it asked for, is a timeout to it. So when the limit has ended the command we say nothing. The JavaScript one would wait
+ * for ever: whoever is still there after a while hears the exit code that timeout(1) has for this.
  */
 #include "operations/exec.h"
 

@@ -41,9 +41,7 @@ static Terminal *terminal_new(VialRequest *request, const VialTerminalDialect *d
 {
 	Terminal *terminal = g_new0(Terminal, 1);
 
-	*terminal = (Terminal){
-		.request = vial_request_ref(request), .dialect = dialect, .inbox = g_byte_array_new(), .early = g_byte_array_new()
-	};
+	*terminal = (Terminal){ .request = vial_request_ref(request), .dialect = dialect, .inbox = g_byte_array_new(), .early = g_byte_array_new() };
 	return terminal;
 }
 
