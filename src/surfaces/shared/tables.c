@@ -6,10 +6,5 @@
 #include "surfaces/native/routes.h"
 
 const VialRouteTable *const vial_surface_tables[] = {
-	&vial_native_table,
-	&vial_e2b_table,
-	&vial_e2b_data_table,
-	&vial_e2b_port_table,
-	&vial_cloudflare_table,
-	NULL,
+	&vial_native_table, &vial_e2b_table, &vial_e2b_data_table, &vial_e2b_port_table, &vial_cloudflare_table, NULL,
 };
