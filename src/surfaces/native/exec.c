@@ -7,6 +7,7 @@
 
 #include "operations/limits.h"
 #include "surfaces/native/handlers.h"
+#include "surfaces/shared/pandastack.h"
 #include "surfaces/shared/surface.h"
 #include "util/json.h"
 #include "util/utf8.h"
@@ -49,10 +50,12 @@ static json_t *end_json(const VialExecEnd *end)
 static void on_done(const VialExecAnswer *answer, const GError *error, gpointer data)
 {
 	VialExchange *exchange = data;
+	g_autoptr(GError) timeout =
+		!error && answer->end.timed_out && vial_surface_is_pandastack(exchange->request) ? vial_pandastack_timeout() : NULL;
 	json_t *json;
 
-	if (error)
-		return vial_exchange_fail(exchange, error);
+	if (error || timeout)
+		return vial_exchange_fail(exchange, error ? error : timeout);
 	json = end_json(&answer->end);
 	for (guint i = 0; i < G_N_ELEMENTS(stream_names); i++)
 		json_object_set_new(json, stream_names[i], json_stringn(answer->output[i], answer->output_size[i]));
@@ -99,10 +102,12 @@ static gboolean on_output(VialOutputStream which, GBytes *bytes, gpointer data)
 static void on_end(const VialExecEnd *end, const GError *error, gpointer data)
 {
 	VialExchange *exchange = data;
+	g_autoptr(GError) timeout = !error && end->timed_out && vial_surface_is_pandastack(exchange->request) ? vial_pandastack_timeout() : NULL;
 	json_t *last;
 
 	if (vial_exchange_fail_early(exchange, error))
 		return;
+	error = error ? error : timeout;
 	last = error ? json_pack("{s:s}", "error", error->message) : end_json(end);
 	vial_surface_tell_session(exchange->request, last);
 	vial_exchange_send(exchange, error ? "error" : "exit", last);
