@@ -6,6 +6,7 @@
 #include "operations/exec.h"
 
 #include "operations/limits.h"
+#include "operations/surface_user.h"
 #include "surfaces/native/handlers.h"
 #include "surfaces/shared/pandastack.h"
 #include "surfaces/shared/surface.h"
@@ -17,8 +18,9 @@ static const char *const stream_names[] = { [VIAL_OUTPUT_STDOUT] = "stdout", [VI
 static gboolean decode(VialRequest *request, VialExecRequest *out, const char **out_encoding, GError **error)
 {
 	const json_t *body = vial_request_json(request);
+	VialCaller caller = vial_surface_caller(request);
 
-	*out = (VialExecRequest){ 0 };
+	*out = (VialExecRequest){ .user = vial_surface_user(&caller) };
 	return vial_decode_text(body, "cmd", &out->cmd, error) && vial_decode_list(body, "argv", &out->argv, error) &&
 	       vial_decode_text(body, "cwd", &out->cwd, error) && vial_decode_text(body, vial_surface_user_field(request), &out->user, error) &&
 	       vial_decode_object(body, "env", &out->env, error) && vial_decode_real(body, "timeout_seconds", &out->timeout_seconds, error) &&
