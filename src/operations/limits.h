@@ -65,6 +65,7 @@
 #define VIAL_DISK_MIN_MB 64
 #define VIAL_DISK_MAX_MB (64 * 1024)
 #define VIAL_LIFETIME_MAX_SECONDS 2147483647 /* ttl_seconds, idle_seconds; 0 is no end */
+#define VIAL_TIMEOUT_DEFAULT_SECONDS 300     /* of sandboxes whose clients count with a life this short unless they say (E2B) */
 #define VIAL_PREVIEW_DEFAULT_TTL_SECONDS 3600
 #define VIAL_PREVIEW_MAX_TTL_SECONDS (7 * 24 * 3600)
 
@@ -73,6 +74,7 @@
 
 /* Pages and lists */
 #define VIAL_PAGE_MAX 1000
+#define VIAL_SANDBOXES_PAGE 100 /* of dialects whose lists are always in pages, unless a limit is asked for */
 #define VIAL_LIST_MAX_DEPTH 16
 #define VIAL_LOG_MAX_LINES 100000
 #define VIAL_NETWORK_EVENTS_MAX 1000

@@ -8,7 +8,9 @@
 #include "operations/facts.h"
 #include "operations/surface_network.h"
 #include "operations/validate.h"
+#include "service/custom_templates.h"
 #include "service/quota.h"
+#include "service/snapshot.h"
 #include "util/json.h"
 
 static const char *const on_idle_choices[] = { [VIAL_ON_IDLE_DELETE] = "delete", [VIAL_ON_IDLE_HIBERNATE] = "hibernate", NULL };
@@ -35,6 +37,25 @@ static Waiter *waiter_new(VialEntry *entry, VialOperationDone done, gpointer dat
 static gint64 or_default(gint64 value)
 {
 	return value == VIAL_UNSAID ? -1 : value;
+}
+
+/* A client that does not say which of the two it means. */
+static gboolean find_origin(const VialCaller *caller, VialCreateRequest *request, GError **error)
+{
+	const char *origin = request->origin;
+
+	if (!origin)
+		return TRUE;
+	if (!vial_check_required("origin", origin, VIAL_NAME_MAX_BYTES, error))
+		return FALSE;
+	if (vial_snapshots_find(caller->app, caller->principal, origin, NULL))
+		request->from_snapshot = origin;
+	else if (vial_templates_find_in(caller->app->templates, caller->principal->project, origin) ||
+	         vial_custom_templates_find(caller->app, caller->principal->project, origin))
+		request->template_name = origin;
+	else
+		return vial_fail(error, VIAL_ERROR_NOT_FOUND, "there is no template \"%s\", and no snapshot", origin);
+	return TRUE;
 }
 
 static gboolean check_create(VialCreateRequest *request, int *out_on_idle, GError **error)
@@ -102,11 +123,13 @@ gboolean vial_op_sandbox_create(const VialCaller *caller, const VialCreateReques
 	Waiter *waiter;
 	int on_idle;
 
+	if (!vial_operation_admit(caller, VIAL_VERB_SANDBOX_CREATE, NULL, 1, NULL, error) || !find_origin(caller, &request, error))
+		return FALSE;
 	/* A snapshot brings its own. */
 	if (!request.network && !request.from_snapshot)
 		request.network = network = vial_surface_network(caller);
-	if (!vial_operation_admit(caller, VIAL_VERB_SANDBOX_CREATE, NULL, 1, NULL, error) || !check_create(&request, &on_idle, error) ||
-	    !may_make(caller, error) || !(entry = vial_entry_begin(caller, VIAL_VERB_SANDBOX_CREATE, NULL, create_record(&request), error)))
+	if (!check_create(&request, &on_idle, error) || !may_make(caller, error) ||
+	    !(entry = vial_entry_begin(caller, VIAL_VERB_SANDBOX_CREATE, NULL, create_record(&request), error)))
 		return FALSE;
 	create = (VialSandboxCreate){
 		.template_name = request.template_name,
@@ -148,6 +171,24 @@ static gboolean has_metadata(const VialSandbox *sandbox, json_t *wanted)
 	return TRUE;
 }
 
+static gboolean is_wanted(const VialCaller *caller, const VialSandboxFilter *filter, VialSandbox *sandbox)
+{
+	return (filter->states == 0 || (filter->states & (1u << vial_sandbox_state(sandbox)))) &&
+	       (!filter->template_name || strcmp(filter->template_name, vial_sandbox_template(sandbox)) == 0) &&
+	       vial_sandbox_created_at_ms(sandbox) >= filter->since_ms && has_metadata(sandbox, filter->metadata) &&
+	       vial_operation_may_touch(caller, sandbox, NULL);
+}
+
+static void reverse(GPtrArray *all)
+{
+	for (guint i = 0, j = all->len; i + 1 < j; i++) {
+		gpointer front = all->pdata[i];
+
+		all->pdata[i] = all->pdata[--j];
+		all->pdata[j] = front;
+	}
+}
+
 /* A page starts behind the sandbox named by the cursor; one that has gone since starts at the front again. */
 static guint find_start(GPtrArray *all, const char *cursor)
 {
@@ -169,12 +210,13 @@ GPtrArray *vial_op_sandbox_list(const VialCaller *caller, const VialSandboxFilte
 	if (!vial_check_int("limit", filter->limit, 1, VIAL_PAGE_MAX, error))
 		return NULL;
 	all = vial_sandboxes_list(caller->app, caller->principal);
+	if (filter->is_oldest_first)
+		reverse(all);
 	*out_next = NULL;
 	for (guint i = find_start(all, filter->cursor); i < all->len; i++) {
 		VialSandbox *sandbox = all->pdata[i];
 
-		if ((filter->state && vial_sandbox_state(sandbox) != state) || !has_metadata(sandbox, filter->metadata) ||
-		    !vial_operation_may_touch(caller, sandbox, NULL))
+		if ((filter->state && vial_sandbox_state(sandbox) != state) || !is_wanted(caller, filter, sandbox))
 			continue;
 		if (page->len == filter->limit) {
 			*out_next = vial_sandbox_id(page->pdata[page->len - 1]);

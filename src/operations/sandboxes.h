@@ -9,7 +9,8 @@ typedef struct {
 	const char *template_name;
 	const char *engine;
 	const char *from_snapshot;
-	const char *tier; /* a size by name, instead of the numbers */
+	const char *origin; /* instead of the two: the id or name of a snapshot, else the name of a template. NOT_FOUND if there is neither */
+	const char *tier;   /* a size by name, instead of the numbers */
 	double cpu;
 	gint64 memory_mb;
 	gint64 ttl_seconds;  /* 0: no end */
@@ -27,13 +28,18 @@ gboolean vial_op_sandbox_create(const VialCaller *caller, const VialCreateReques
 VialSandbox *vial_op_sandbox_get(const VialCaller *caller, const char *sandbox_id, GError **error);
 
 typedef struct {
-	const char *state;  /* NULL: any */
-	json_t *metadata;   /* an object of strings that must all be there; NULL: any */
-	const char *cursor; /* the last one of the page before; NULL: from the front */
-	gint64 limit;       /* VIAL_UNSAID: all */
+	const char *state;         /* NULL: any */
+	unsigned states;           /* 1 << VialState each; 0: any */
+	const char *template_name; /* NULL: any */
+	gint64 since_ms;           /* made then or later; wall clock */
+	json_t *metadata;          /* an object of strings that must all be there; NULL: any */
+	const char *cursor;        /* the last one of the page before; NULL: from the front */
+	gint64 limit;              /* VIAL_UNSAID: all */
+	gboolean is_oldest_first;
 } VialSandboxFilter;
 
-/* The caller's, newest first, with references; *out_next is the cursor of the next page, or NULL; borrowed from the last element. NULL with an error.
+/* The caller's, newest first unless it says otherwise, with references; *out_next is the cursor of the next page, or NULL; borrowed from the last
+ * element. NULL with an error.
  */
 GPtrArray *vial_op_sandbox_list(const VialCaller *caller, const VialSandboxFilter *filter, const char **out_next, GError **error);
 

@@ -112,6 +112,16 @@ VialState vial_sandbox_state(const VialSandbox *sandbox)
 	return sandbox->state;
 }
 
+gint64 vial_sandbox_created_at_ms(const VialSandbox *sandbox)
+{
+	return sandbox->created_at_ms;
+}
+
+gint64 vial_sandbox_expires_at_ms(const VialSandbox *sandbox)
+{
+	return sandbox->expires_at_ms;
+}
+
 const json_t *vial_sandbox_metadata(const VialSandbox *sandbox)
 {
 	return sandbox->metadata;

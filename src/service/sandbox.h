@@ -29,6 +29,8 @@ const char *vial_sandbox_agent(const VialSandbox *sandbox);  /* NULL: made witho
 gboolean vial_sandbox_is_ending(const VialSandbox *sandbox); /* it is gone, or about to be: nobody comes in any more */
 const char *vial_sandbox_reason(const VialSandbox *sandbox); /* why it failed; NULL: it did not */
 VialState vial_sandbox_state(const VialSandbox *sandbox);
+gint64 vial_sandbox_created_at_ms(const VialSandbox *sandbox);
+gint64 vial_sandbox_expires_at_ms(const VialSandbox *sandbox); /* 0: never */
 const json_t *vial_sandbox_metadata(const VialSandbox *sandbox);
 json_t *vial_sandbox_network(const VialSandbox *sandbox);
 const VialLimits *vial_sandbox_limits(const VialSandbox *sandbox);

@@ -111,6 +111,24 @@ static gboolean may_use(VialApp *app, const char *checkpoint)
 	return FALSE;
 }
 
+/* An image's own, and those that the operator gave it: ALIAS=NAME. */
+static char **read_aliases(VialApp *app, const json_t *manifest, const char *name)
+{
+	g_auto(GStrv) own = string_list(json_object_get(manifest, "aliases"));
+	g_autoptr(GStrvBuilder) builder = g_strv_builder_new();
+
+	if (own)
+		g_strv_builder_addv(builder, (const char **)own);
+	for (char **entry = app->config->template_aliases; *entry; entry++) {
+		const char *equals = strchr(*entry, '=');
+		g_autofree char *alias = equals ? g_strndup(*entry, (gsize)(equals - *entry)) : NULL;
+
+		if (alias && strcmp(equals + 1, name) == 0 && !(own && g_strv_contains((const char *const *)own, alias)))
+			g_strv_builder_add(builder, alias);
+	}
+	return g_strv_builder_end(builder);
+}
+
 VialTemplate *vial_template_load(VialApp *app, VialTemplates *templates, const char *path)
 {
 	g_autoptr(json_t) manifest = json_load_file(path, JSON_REJECT_DUPLICATES, NULL);
@@ -127,7 +145,7 @@ VialTemplate *vial_template_load(VialApp *app, VialTemplates *templates, const c
 	template->name = g_strdup(name);
 	template->summary = g_strdup(json_string_value(json_object_get(manifest, "summary")));
 	template->created_at = g_strdup(json_string_value(json_object_get(manifest, "created_at")));
-	template->aliases = string_list(json_object_get(manifest, "aliases"));
+	template->aliases = read_aliases(app, manifest, name);
 	template->rootfs = g_strdup(rootfs);
 	template->image_hash = g_strdup(hash);
 	template->size_bytes = json_integer_value(json_object_get(manifest, "size_bytes"));

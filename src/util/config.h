@@ -30,6 +30,7 @@ typedef struct VialConfig {
 	char *engine; /* auto, gvisor, microvm */
 	char *runsc;  /* a path, a name looked up in PATH, or auto: what scripts/get-runsc brought, else the one in PATH */
 	char *default_template;
+	char **template_aliases; /* ALIAS=NAME */
 	gint64 pool_size;
 	gint64 pool_blanks;
 	gint64 pool_idle_seconds; /* 0: never */

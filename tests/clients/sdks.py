@@ -44,6 +44,13 @@ PYTHON = {
     }),
 }
 
+# Title: (package, version); sdks.mjs knows their classes.
+NPM = {
+    "PandaStack JS 0.9": ("@pandastack/sdk", "0.9.0"),
+    "E2B JS 2.51": ("e2b", "2.51.0"),
+    "E2B Code Interpreter JS 2.8": ("@e2b/code-interpreter", "2.8.0"),
+}
+
 
 def is_own(cls, name, package):
     """A method that the package brings, not one that it has from another SDK beneath it."""

@@ -7,12 +7,31 @@
 
 #include "http/request.h"
 #include "surfaces/shared/surface.h"
+#include "util/arena.h"
 
 json_t *vial_e2b_error_body(const VialRequest *request, unsigned status, const GError *error);
 
 /* Sandboxes as this dialect shows them, new references. */
 json_t *vial_e2b_sandbox_json(VialRequest *request, const VialSandbox *sandbox);
 json_t *vial_e2b_detail_json(VialRequest *request, const VialSandbox *sandbox);
-json_t *vial_e2b_listed_json(VialRequest *request, const VialSandbox *sandbox);
+json_t *vial_e2b_listed_json(const VialSandbox *sandbox);
 
+/*
+ * A template's or snapshot's name without what this dialect puts around it: "project/name:default" is "name". Borrowed from `arena`; NULL stays NULL.
+ */
+const char *vial_e2b_plain_name(VialArena *arena, const char *name);
+/* What their answers give a name as. */
+char *vial_e2b_full_name(const VialRequest *request, const char *name);
+
+/* A policy of ours out of what a client says of the network; *out_policy is a new reference, or NULL: it says nothing. */
+gboolean vial_e2b_network_decode(const VialCaller *caller, json_t *network, const json_t *allow_internet_access, json_t **out_policy, GError **error);
+
+/* control_create.c */
+void vial_e2b_create(VialRequest *request);
+/* control_sandboxes.c */
 void vial_e2b_get(VialRequest *request);
+void vial_e2b_list(VialRequest *request);
+void vial_e2b_list_running(VialRequest *request);
+void vial_e2b_kill(VialRequest *request);
+/* control_life.c */
+void vial_e2b_timeout(VialRequest *request);

@@ -3,11 +3,14 @@
 #include "surfaces/e2b/control.h"
 #include "surfaces/e2b/token.h"
 #include "util/json.h"
+#include "util/time.h"
 
 /* What the SDKs may expect of the data plane: each of their features asks for a version. */
 #define ENVD_VERSION "0.6.4"
 /* Of a service with many nodes: which one it is on. */
 #define CLIENT_ID "vial"
+/* The end of one that has none: the field is required. */
+#define NO_END "2999-12-31T23:59:59Z"
 
 json_t *vial_e2b_sandbox_json(VialRequest *request, const VialSandbox *sandbox)
 {
@@ -17,14 +20,17 @@ json_t *vial_e2b_sandbox_json(VialRequest *request, const VialSandbox *sandbox)
 	                 "clientID", CLIENT_ID, "envdVersion", ENVD_VERSION, "envdAccessToken", token, "trafficAccessToken", "domain");
 }
 
-static void take(json_t *into, const char *name, const json_t *from, const char *field)
+static json_t *time_json(gint64 time_ms)
 {
-	json_object_set(into, name, json_object_get(from, field));
+	char text[VIAL_TIME_TEXT_SIZE];
+
+	vial_time_fill(text, time_ms);
+	return json_string(text);
 }
 
-json_t *vial_e2b_listed_json(VialRequest *request, const VialSandbox *sandbox)
+json_t *vial_e2b_listed_json(const VialSandbox *sandbox)
 {
-	g_autoptr(json_t) shown = vial_sandbox_json(sandbox);
+	gint64 expires_at_ms = vial_sandbox_expires_at_ms(sandbox);
 	const VialLimits *limits = vial_sandbox_limits(sandbox);
 	VialState state = vial_sandbox_state(sandbox);
 	json_t *json = json_pack(
@@ -33,8 +39,8 @@ json_t *vial_e2b_listed_json(VialRequest *request, const VialSandbox *sandbox)
 		(json_int_t)limits->memory_mb, "diskSizeMB", (json_int_t)limits->disk_mb, "state",
 		state == VIAL_STATE_PAUSED || state == VIAL_STATE_HIBERNATING || state == VIAL_STATE_HIBERNATED ? "paused" : "running");
 
-	take(json, "startedAt", shown, "created_at");
-	take(json, "endAt", shown, "expires_at");
+	json_object_set_new(json, "startedAt", time_json(vial_sandbox_created_at_ms(sandbox)));
+	json_object_set_new(json, "endAt", expires_at_ms ? time_json(expires_at_ms) : json_string(NO_END));
 	json_object_set(json, "metadata", (json_t *)vial_sandbox_metadata(sandbox));
 	return json;
 }
@@ -42,7 +48,7 @@ json_t *vial_e2b_listed_json(VialRequest *request, const VialSandbox *sandbox)
 json_t *vial_e2b_detail_json(VialRequest *request, const VialSandbox *sandbox)
 {
 	g_autofree char *token = vial_e2b_token(vial_surface_app(request), sandbox);
-	json_t *json = vial_e2b_listed_json(request, sandbox);
+	json_t *json = vial_e2b_listed_json(sandbox);
 
 	json_object_set_new(json, "envdAccessToken", json_string(token));
 	return json;
