@@ -2,7 +2,7 @@
 /*
  * What a PandaStack client wants otherwise on the paths that it shares with the native API (vial_surface_is_pandastack()), and the shapes that both
  * those handlers and its own (src/surfaces/pandastack/) answer with. Facts of that client: it turns a 5xx, or a stream's "error", whose text has
- * "timeout" into its SandboxTimeout, asks again for 20 s where the text has "i/o timeout", and takes every value of a result as text.
+ * "timeout" into its SandboxTimeout, and takes every value of a result as text.
  */
 #pragma once
 
