@@ -3,9 +3,11 @@
 
 #include "surfaces/e2b/routes.h"
 #include "surfaces/native/routes.h"
+#include "surfaces/pandastack/routes.h"
 
 const VialRouteTable *const vial_surface_tables[] = {
 	&vial_native_table,
+	&vial_pandastack_table,
 	&vial_e2b_table,
 	NULL,
 };
