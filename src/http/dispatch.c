@@ -74,10 +74,24 @@ static gboolean find_route(VialRequest *request, GError **error)
 	return TRUE;
 }
 
+/* A broken query has no key in it; what is wrong with it is said later, to whoever may be told. */
+static const char *query_key(VialRequest *request)
+{
+	VialPair *pairs;
+	gsize count;
+
+	if (!(request->route->flags & VIAL_ROUTE_QUERY_KEY) || !vial_query_parse(&request->arena, request->query_string, &pairs, &count, NULL))
+		return NULL;
+	for (gsize i = 0; i < count; i++)
+		if (strcmp(pairs[i].name, "authorization") == 0)
+			return vial_headers_bearer(pairs[i].value);
+	return NULL;
+}
+
 static void authenticate(VialRequest *request)
 {
 	VialServer *server = request->server;
-	const char *key = vial_headers_key(request);
+	const char *in_headers = vial_headers_key(request), *key = in_headers ? in_headers : query_key(request);
 
 	request->stage = STAGE_AUTHENTICATING;
 	if (request->route->flags & VIAL_ROUTE_PUBLIC)

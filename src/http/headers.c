@@ -188,7 +188,11 @@ const char *vial_headers_key(const VialRequest *request)
 	const char *key = vial_headers_find(request, "X-API-Key");
 	if (key)
 		return key;
-	const char *authorization = vial_headers_find(request, "Authorization");
+	return vial_headers_bearer(vial_headers_find(request, "Authorization"));
+}
+
+const char *vial_headers_bearer(const char *authorization)
+{
 	if (!authorization || g_ascii_strncasecmp(authorization, "Bearer ", 7) != 0)
 		return NULL;
 	authorization += 7;

@@ -246,6 +246,8 @@ gboolean vial_headers_is_number(const char *text); /* digits only, below 2^63 */
 const char *vial_headers_find(const VialRequest *request, const char *name);
 /* The key the client shows, or NULL. */
 const char *vial_headers_key(const VialRequest *request);
+/* What is after "Bearer ", or NULL. */
+const char *vial_headers_bearer(const char *authorization);
 gboolean vial_headers_match_preview_host(VialRequest *request);
 
 /* host.c */

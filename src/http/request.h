@@ -27,6 +27,7 @@ typedef enum {
 	VIAL_ROUTE_RAW_BODY = 1 << 2,    /* the body is not JSON; whole in memory, below body_limit */
 	VIAL_ROUTE_UPGRADE = 1 << 3,     /* WebSocket */
 	VIAL_ROUTE_ANY_METHOD = 1 << 4,
+	VIAL_ROUTE_QUERY_KEY = 1 << 5, /* the key may be in the query, "authorization=Bearer …": for clients whose WebSockets have no headers */
 } VialRouteFlags;
 
 /*

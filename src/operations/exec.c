@@ -45,6 +45,11 @@ VIAL_SHAPE(end_shape, { "exit_code", VIAL_SHAPE_INT, TRUE, G_MININT32, G_MAXINT3
 VIAL_SHAPE(background_shape, { "pid", VIAL_SHAPE_INT, TRUE, 1, G_MAXINT32, NULL, G_STRUCT_OFFSET(VialExecEnd, pid) });
 VIAL_SHAPE(detached_shape, { "detached", VIAL_SHAPE_BOOL, TRUE, 0, 0, NULL, G_STRUCT_OFFSET(VialExecEnd, detached) });
 
+gboolean vial_exec_read_end(const json_t *result, VialExecEnd *out, GError **error)
+{
+	return vial_shape_read(&end_shape, result, out, error);
+}
+
 static void exec_free(gpointer data)
 {
 	Exec *exec = data;

@@ -34,6 +34,7 @@
 /* Names */
 #define VIAL_PATH_MAX_BYTES 4096
 #define VIAL_USER_MAX_BYTES 64
+#define VIAL_ARCHIVE_EXCLUDES_MAX 1024
 #define VIAL_NAME_MAX_BYTES 128 /* of templates and snapshots */
 #define VIAL_TREE_ID_MAX_BYTES 64
 #define VIAL_HOST_NAME_MAX_BYTES 253

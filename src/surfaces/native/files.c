@@ -7,7 +7,7 @@
 #include "operations/surface_user.h"
 #include "surfaces/native/handlers.h"
 #include "surfaces/shared/surface.h"
-#include "surfaces/native/upload.h"
+#include "surfaces/shared/transfer.h"
 
 static VialFileRequest decode_query(VialRequest *request)
 {
@@ -34,49 +34,15 @@ static gboolean decode_body(VialRequest *request, VialFileRequest *out, GError *
 
 /* Reading */
 
-typedef struct {
-	gboolean is_begun;
-} Download;
-
-static void on_opened(gint64 size_bytes, gpointer data)
-{
-	VialExchange *exchange = data;
-	Download *download = exchange->state;
-
-	download->is_begun = TRUE;
-	vial_request_stream_begin(exchange->request, 200, "application/octet-stream", size_bytes, vial_exchange_drained, exchange);
-}
-
-static gboolean on_data(GBytes *bytes, gpointer data)
-{
-	VialExchange *exchange = data;
-
-	return vial_request_stream_write(exchange->request, g_bytes_ref(bytes)) > VIAL_BODY_HIGH_BYTES;
-}
-
-static void on_read(const GError *error, gpointer data)
-{
-	VialExchange *exchange = data;
-	Download *download = exchange->state;
-
-	if (error && !download->is_begun)
-		return vial_exchange_fail(exchange, error);
-	if (error)
-		vial_request_stream_abort(exchange->request);
-	else
-		vial_request_stream_end(exchange->request);
-	vial_exchange_end(exchange);
-}
-
 void vial_api_file_read(VialRequest *request)
 {
-	static const VialReadSink sink = { .opened = on_opened, .data = on_data, .end = on_read };
 	VialCaller caller = vial_surface_caller(request);
-	VialExchange *exchange = vial_exchange_new(request, g_new0(Download, 1), g_free);
+	VialExchange *exchange = vial_exchange_new(request, NULL, NULL);
 	VialFileRequest file = decode_query(request);
 	g_autoptr(GError) error = NULL;
 
-	vial_exchange_begin(exchange, vial_op_file_read(&caller, vial_surface_sandbox(request), &file, &sink, exchange, &error), &error);
+	vial_exchange_begin(exchange, vial_op_file_read(&caller, vial_surface_sandbox(request), &file, &vial_download_sink, exchange, &error),
+	                    &error);
 }
 
 /* Writing */

@@ -6,7 +6,7 @@
 
 #include "surfaces/native/handlers.h"
 #include "surfaces/shared/surface.h"
-#include "surfaces/native/upload.h"
+#include "surfaces/shared/transfer.h"
 
 typedef gboolean (*Question)(const VialCaller *caller, const char *sandbox_id, VialDocumentDone done, gpointer data, GError **error);
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "surfaces/shared/tables.h"
 
+#include "surfaces/cloudflare/routes.h"
 #include "surfaces/e2b/routes.h"
 #include "surfaces/native/routes.h"
 #include "surfaces/pandastack/routes.h"
@@ -9,5 +10,6 @@ const VialRouteTable *const vial_surface_tables[] = {
 	&vial_native_table,
 	&vial_pandastack_table,
 	&vial_e2b_table,
+	&vial_cloudflare_table,
 	NULL,
 };

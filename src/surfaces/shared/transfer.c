@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "surfaces/native/upload.h"
+#include "surfaces/shared/transfer.h"
+
+/* Up */
 
 typedef struct {
 	GByteArray *waiting; /* arrived, but the guest has given no room yet */
@@ -91,3 +93,35 @@ void vial_upload_writable(gpointer data)
 		vial_request_body_resume(exchange->request);
 	}
 }
+
+/* Down */
+
+static void on_opened(gint64 size_bytes, gpointer data)
+{
+	VialExchange *exchange = data;
+
+	exchange->is_streaming = TRUE;
+	vial_request_stream_begin(exchange->request, 200, "application/octet-stream", size_bytes, vial_exchange_drained, exchange);
+}
+
+static gboolean on_data(GBytes *bytes, gpointer data)
+{
+	VialExchange *exchange = data;
+
+	return vial_request_stream_write(exchange->request, g_bytes_ref(bytes)) > VIAL_BODY_HIGH_BYTES;
+}
+
+static void on_end(const GError *error, gpointer data)
+{
+	VialExchange *exchange = data;
+
+	if (vial_exchange_fail_early(exchange, error))
+		return;
+	if (error)
+		vial_request_stream_abort(exchange->request);
+	else
+		vial_request_stream_end(exchange->request);
+	vial_exchange_end(exchange);
+}
+
+const VialReadSink vial_download_sink = { .opened = on_opened, .data = on_data, .end = on_end };
