@@ -7,9 +7,5 @@
 #include "surfaces/pandastack/routes.h"
 
 const VialRouteTable *const vial_surface_tables[] = {
-	&vial_native_table,
-	&vial_pandastack_table,
-	&vial_e2b_table,
-	&vial_cloudflare_table,
-	NULL,
+	&vial_native_table, &vial_pandastack_table, &vial_e2b_table, &vial_cloudflare_table, NULL,
 };
