@@ -97,15 +97,16 @@ static gboolean fork_children(Exploration *exploration, const char *parent, GErr
 	json_t *body = json_pack("{s:i, s:{s:s}}", "count", (int)exploration->count, "metadata", "explore", "1");
 	if (!vial_api_run(exploration->cli, path, body, &answer, error))
 		return FALSE;
-	const json_t *children = vial_api_list(answer, "children");
+	const json_t *children = vial_api_list(answer, "children"), *failures = json_object_get(answer, "errors");
+	gsize failed = 0;
 	exploration->tree_id = vial_api_text(answer, "tree_id");
 	for (guint i = 0; i < exploration->count; i++) {
 		const json_t *child = json_array_get(children, i);
 		Candidate *candidate = &exploration->candidates[i];
 		candidate->id = g_strdup(vial_api_string(child, "id"));
 		if (!candidate->id) {
-			g_autofree char *sentence = vial_api_text(child, "error");
-			candidate->problem = g_strdup_printf("no fork: %s", *sentence ? sentence : "the server gave fewer than asked");
+			const char *sentence = json_string_value(json_array_get(failures, failed++));
+			candidate->problem = g_strdup_printf("no fork: %s", sentence ? sentence : "the server gave fewer than asked");
 		}
 	}
 	return TRUE;

@@ -27,18 +27,17 @@ const VialSyntax vial_fork_syntax = {
 };
 
 /* Some children may have failed while others live: each is reported. */
-static int print_children(VialCli *cli, const json_t *children)
+static int print_children(VialCli *cli, const json_t *children, const json_t *failures)
 {
 	int status = VIAL_EXIT_OK;
 	for (gsize i = 0; i < json_array_size(children); i++) {
-		const json_t *child = json_array_get(children, i);
-		const char *id = vial_api_string(child, "id");
-		if (id) {
+		const char *id = vial_api_string(json_array_get(children, i), "id");
+		if (id)
 			puts(id);
-			continue;
-		}
-		g_autofree char *sentence = vial_api_text(child, "error");
-		g_autofree char *clean = vial_sanitize_line(sentence);
+	}
+	for (gsize i = 0; i < json_array_size(failures); i++) {
+		const char *sentence = json_string_value(json_array_get(failures, i));
+		g_autofree char *clean = vial_sanitize_line(sentence ? sentence : "");
 		status = vial_output_fail(cli, g_error_new(VIAL_HTTP_ERROR, VIAL_HTTP_FAILED, "a child failed: %s", clean));
 	}
 	return status;
@@ -69,5 +68,5 @@ int vial_fork_run(VialCli *cli, int argc, char **argv)
 		return VIAL_EXIT_OK;
 	}
 	g_autoptr(json_t) single = json_pack("[O?]", json_object_get(answer, "sandbox"));
-	return print_children(cli, count > 1 ? vial_api_list(answer, "children") : single);
+	return print_children(cli, count > 1 ? vial_api_list(answer, "children") : single, json_object_get(answer, "errors"));
 }

@@ -49,10 +49,10 @@ gboolean vial_op_context_create(const VialCaller *caller, const char *sandbox_id
 
 	return vial_operation_admit(caller, VIAL_VERB_CONTEXT_CREATE, sandbox_id, 0, &sandbox, error) &&
 	       vial_check_text("language", request->language, VIAL_LANGUAGE_MAX_BYTES, error) &&
-	       vial_check_text("cwd", request->cwd, VIAL_PATH_MAX_BYTES, error) &&
+	       vial_check_text("cwd", request->cwd, VIAL_PATH_MAX_BYTES, error) && vial_check_user(request->user, error) &&
 	       ask_for_one(caller, VIAL_VERB_CONTEXT_CREATE, sandbox,
-	                   json_pack("{s:s, s:s, s:s*}", "op", "ctx.create", "language", language, "cwd", request->cwd),
-	                   json_pack("{s:s, s:s*}", "language", language, "cwd", request->cwd), done, data, error);
+	                   json_pack("{s:s, s:s, s:s*, s:s*}", "op", "ctx.create", "language", language, "cwd", request->cwd, "user", request->user),
+	                   json_pack("{s:s, s:s*, s:s*}", "language", language, "cwd", request->cwd, "user", request->user), done, data, error);
 }
 
 gboolean vial_op_context_list(const VialCaller *caller, const char *sandbox_id, VialDocumentDone done, gpointer data, GError **error)

@@ -7,6 +7,7 @@
 typedef struct {
 	const char *language; /* NULL: python */
 	const char *cwd;      /* NULL: the workspace */
+	const char *user;     /* NULL: the sandbox's */
 } VialContextRequest;
 
 gboolean vial_op_context_create(const VialCaller *caller, const char *sandbox_id, const VialContextRequest *request, VialDocumentDone done,

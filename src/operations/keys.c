@@ -226,6 +226,17 @@ static void spec_clear(VialKeySpec *spec)
 	g_clear_pointer(&spec->limits, vial_quotas_free);
 }
 
+/* As whoever gives it. */
+static gboolean copy_giver(const VialIdentity *giver, VialKeySpec *spec, GError **error)
+{
+	g_autoptr(json_t) allow = vial_allow_json(giver->allow), limits = giver->limits ? vial_quotas_json(giver->limits) : NULL;
+
+	spec->role = MIN(giver->role, VIAL_ROLE_ADMIN);
+	if (spec->expires_at_ms == 0 && giver->kind == VIAL_PRINCIPAL_KEY)
+		spec->expires_at_ms = giver->expires_at_ms;
+	return read_narrowing(allow, limits, spec, error);
+}
+
 static gboolean read_new(const VialCaller *caller, const VialKeyRequest *request, VialKeySpec *out, GError **error)
 {
 	int form = VIAL_KEY_FORM_VIAL;
@@ -233,11 +244,13 @@ static gboolean read_new(const VialCaller *caller, const VialKeyRequest *request
 	*out = (VialKeySpec){ .name = request->name ? request->name : "", .created_by = caller->principal->id };
 	if (!(out->project = vial_operation_project(caller, VIAL_VERB_KEY_CREATE, request->project, error)) ||
 	    !vial_check_label("name", request->name, VIAL_KEY_NAME_MAX_BYTES, error) ||
-	    !vial_check_required("role", request->role, VIAL_NAME_MAX_BYTES, error) ||
-	    !read_role(caller, request->role, out->project, &out->role, error) || !read_expiry(request->expires_at, &out->expires_at_ms, error) ||
-	    !vial_check_choice("form", request->form, vial_key_forms, &form, error))
+	    (!request->is_as_giver && (!vial_check_required("role", request->role, VIAL_NAME_MAX_BYTES, error) ||
+	                               !read_role(caller, request->role, out->project, &out->role, error))) ||
+	    !read_expiry(request->expires_at, &out->expires_at_ms, error) || !vial_check_choice("form", request->form, vial_key_forms, &form, error))
 		return FALSE;
 	out->form = form < 0 ? VIAL_KEY_FORM_VIAL : (VialKeyForm)form;
+	if (request->is_as_giver)
+		return copy_giver(caller->principal, out, error);
 	return read_narrowing(request->allow, request->limits, out, error);
 }
 

@@ -7,6 +7,7 @@
 typedef struct {
 	const char *name;
 	const char *role;       /* required when creating */
+	gboolean is_as_giver;   /* creating: instead of role, allow and limits those of who asks, and his end; but it is never an operator's */
 	const char *project;    /* NULL: the caller's own */
 	const char *form;       /* NULL: vial */
 	const char *expires_at; /* a time; NULL: never, or as it is */

@@ -39,6 +39,9 @@
 #define VIAL_TREE_ID_MAX_BYTES 64
 #define VIAL_HOST_NAME_MAX_BYTES 253
 
+/* Keys */
+#define VIAL_KEY_MAX_DAYS 36500 /* of a lifetime in days */
+
 /* Agents */
 #define VIAL_AGENT_DESCRIPTION_MAX_BYTES 1024
 #define VIAL_SESSION_NAME_MAX_BYTES 128

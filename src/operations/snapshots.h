@@ -20,6 +20,9 @@ gboolean vial_op_snapshot_delete(const VialCaller *caller, const char *id_or_nam
 typedef struct {
 	gint64 count;     /* of children; required */
 	json_t *metadata; /* of the children, instead of the parent's; NULL: the parent's */
+	/* They live that long only, unless they are promoted, so that whoever forgets them leaves nothing behind; 0 or VIAL_UNSAID: as their parent.
+	 */
+	gint64 trial_seconds;
 } VialForkRequest;
 
 gboolean vial_op_fork(const VialCaller *caller, const char *sandbox_id, const VialForkRequest *request, VialForkDone done, gpointer data,

@@ -118,6 +118,23 @@ gboolean vial_sandbox_choose_ttl(VialApp *app, const VialIdentity *principal, gb
 	return vial_fail(error, VIAL_ERROR_INVALID, "ttl_seconds must be between 1 and %" G_GINT64_FORMAT " here", longest);
 }
 
+void vial_sandbox_try_for(VialSandbox *sandbox, gint64 trial_seconds)
+{
+	if (sandbox->ttl_seconds > 0 && sandbox->ttl_seconds <= trial_seconds)
+		return; /* it does not live longer anyway */
+	sandbox->is_on_trial = TRUE;
+	sandbox->life_seconds = sandbox->ttl_seconds;
+	vial_sandbox_set_ttl(sandbox, trial_seconds);
+}
+
+void vial_sandbox_end_trial(VialSandbox *sandbox)
+{
+	if (!sandbox->is_on_trial)
+		return;
+	sandbox->is_on_trial = FALSE;
+	vial_sandbox_set_ttl(sandbox, sandbox->life_seconds);
+}
+
 gboolean vial_sandbox_set_lifecycle(VialSandbox *sandbox, const VialIdentity *principal, const VialLifecycle *lifecycle, GError **error)
 {
 	gboolean persistent = lifecycle->persistent >= 0 ? lifecycle->persistent : sandbox->persistent;
@@ -132,6 +149,8 @@ gboolean vial_sandbox_set_lifecycle(VialSandbox *sandbox, const VialIdentity *pr
 	if (lifecycle->on_idle >= 0)
 		sandbox->on_idle = (VialOnIdle)lifecycle->on_idle;
 	sandbox->persistent = persistent;
+	if (ttl >= 0)
+		sandbox->is_on_trial = FALSE;
 	if (lifecycle->idle_seconds >= 0)
 		sandbox->idle_seconds = lifecycle->idle_seconds;
 	if (ttl >= 0)

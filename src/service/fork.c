@@ -32,7 +32,7 @@ typedef struct {
 	guint pending;
 	json_t *metadata;
 	char *key_id;
-	gint64 ttl_seconds;
+	gint64 ttl_seconds, trial_seconds; /* trial: 0, none */
 	VialPromise *promise;
 	GPtrArray *children; /* VialSandbox or NULL, by index */
 	GPtrArray *errors;   /* GError or NULL, by index */
@@ -153,6 +153,8 @@ static VialSandbox *make_sandbox(Fork *fork)
 	child->idle_seconds = parent->idle_seconds;
 	child->on_idle = parent->on_idle;
 	vial_sandbox_set_ttl(child, fork->ttl_seconds);
+	if (fork->trial_seconds > 0)
+		vial_sandbox_try_for(child, fork->trial_seconds);
 	child->parent = g_strdup(parent->id);
 	child->tree_id = g_strdup(fork->tree_id);
 	child->generation = vial_generation_new();
@@ -348,8 +350,8 @@ static gint64 life_of_children(const VialSandbox *parent, const VialIdentity *pr
 	return longest > 0 && (parent->ttl_seconds == 0 || parent->ttl_seconds > longest) ? longest : parent->ttl_seconds;
 }
 
-void vial_fork(VialSandbox *parent, guint n_children, json_t *metadata, const VialIdentity *principal, VialPromise *promise, VialForkDone done,
-               gpointer data)
+void vial_fork(VialSandbox *parent, guint n_children, json_t *metadata, gint64 trial_seconds, const VialIdentity *principal, VialPromise *promise,
+               VialForkDone done, gpointer data)
 {
 	g_autofree char *folder = g_build_filename(parent->app->config->data_dir, "forks", NULL);
 	Fork *fork = g_new0(Fork, 1);
@@ -362,6 +364,7 @@ void vial_fork(VialSandbox *parent, guint n_children, json_t *metadata, const Vi
 	fork->metadata = metadata ? json_incref(metadata) : NULL;
 	fork->key_id = g_strdup(principal->id);
 	fork->ttl_seconds = life_of_children(parent, principal);
+	fork->trial_seconds = trial_seconds;
 	fork->promise = promise;
 	fork->children = g_ptr_array_new_with_free_func(unref_child);
 	fork->errors = g_ptr_array_new_with_free_func(free_error);

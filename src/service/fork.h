@@ -11,11 +11,12 @@
 typedef void (*VialForkDone)(const char *tree_id, GPtrArray *children, GPtrArray *errors, const GError *error, gpointer data);
 /*
  * The parent must be acquired. `metadata` (may be NULL) replaces the parent's in the children, which are the principal's, and live no longer than
- * his may. The promise (borrowed until `done`) is that there is room for all of them.
+ * his may. With `trial_seconds` above 0 they live that long only (and not longer than they otherwise would), until one is promoted. The promise
+ * (borrowed until `done`) is that there is room for all of them.
  */
-void vial_fork(VialSandbox *parent, guint n_children, json_t *metadata, const VialIdentity *principal, VialPromise *promise, VialForkDone done,
-               gpointer data);
+void vial_fork(VialSandbox *parent, guint n_children, json_t *metadata, gint64 trial_seconds, const VialIdentity *principal, VialPromise *promise,
+               VialForkDone done, gpointer data);
 
-/* Keeps the winner and deletes its siblings: the other children of the same tree. {winner, tree_id, deleted, failures} */
+/* Keeps the winner, whose trial is over, and deletes its siblings: the other children of the same tree. {winner, tree_id, deleted, failures} */
 typedef void (*VialPromoteDone)(json_t *answer, gpointer data);
 void vial_promote(VialSandbox *winner, const char *tree_id, gboolean cleanup_siblings, VialPromoteDone done, gpointer data);

@@ -25,9 +25,16 @@ static void on_sibling_deleted(VialSandbox *sandbox, const GError *error, gpoint
 {
 	Promotion *promotion = data;
 
-	if (!error)
+	if (error)
+		json_object_set_new(json_object_get(promotion->answer, "failures"), sandbox->id, json_string(error->message));
+	else
 		json_array_append_new(json_object_get(promotion->answer, "deleted"), json_string(sandbox->id));
 	promotion_step(promotion);
+}
+
+static void on_kept(const GError *error, gpointer data)
+{
+	promotion_step(data);
 }
 
 void vial_promote(VialSandbox *winner, const char *tree_id, gboolean cleanup_siblings, VialPromoteDone done, gpointer data)
@@ -48,6 +55,11 @@ void vial_promote(VialSandbox *winner, const char *tree_id, gboolean cleanup_sib
 			continue;
 		promotion->pending++;
 		vial_sandbox_delete(sibling, on_sibling_deleted, promotion);
+	}
+	if (winner->is_on_trial) {
+		vial_sandbox_end_trial(winner);
+		promotion->pending++;
+		vial_sandbox_store_then(winner, on_kept, promotion);
 	}
 	promotion_step(promotion);
 }

@@ -146,6 +146,8 @@ static const VialField kept[] = {
 	{ VIAL_FIELD("boot_mode", TEXT, VialSandbox, boot_mode) },
 	{ VIAL_FIELD("boot_ms", INT, VialSandbox, boot_ms) },
 	{ VIAL_FIELD("ttl_seconds", INT, VialSandbox, ttl_seconds) },
+	{ VIAL_FIELD("is_on_trial", BOOL, VialSandbox, is_on_trial) },
+	{ VIAL_FIELD("life_seconds", INT, VialSandbox, life_seconds) },
 	{ VIAL_FIELD("idle_seconds", INT, VialSandbox, idle_seconds) },
 	{ VIAL_FIELD("on_idle", ENUM, VialSandbox, on_idle) },
 	{ VIAL_FIELD("persistent", BOOL, VialSandbox, persistent) },

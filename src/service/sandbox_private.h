@@ -37,6 +37,9 @@ struct VialSandbox {
 	gint64 idle_seconds;  /* 0: no idle policy */
 	VialOnIdle on_idle;
 	gboolean persistent;
+	/* A child that is tried out: its ttl_seconds are the trial's, and life_seconds what it has once it is promoted. */
+	gboolean is_on_trial;
+	gint64 life_seconds;
 	char *agent; /* whose it is; NULL: made without one */
 	/* Which session of it; session NULL: none (see sessions.h). What is made out of a user's sandbox is his, too (see forget.h). */
 	gint64 version;
@@ -78,6 +81,9 @@ void vial_sandbox_set_running(VialSandbox *sandbox, VialInstance *instance);
 /* Out of the registry and out of the store. */
 void vial_sandbox_forget(VialSandbox *sandbox);
 void vial_sandbox_set_ttl(VialSandbox *sandbox, gint64 ttl_seconds);
+/* It lives so long only, unless that is longer than it would anyway; until the trial is ended, or it is given another ttl. */
+void vial_sandbox_try_for(VialSandbox *sandbox, gint64 trial_seconds);
+void vial_sandbox_end_trial(VialSandbox *sandbox);
 /* What was asked for (-1: nothing) becomes what it gets, or an error when it is longer than may be. */
 gboolean vial_sandbox_choose_ttl(VialApp *app, const VialIdentity *principal, gboolean persistent, gint64 *ttl, GError **error);
 /* Stores it, and with it, all or nothing, the end of another sandbox's record and of a snapshot's; each may be NULL. */

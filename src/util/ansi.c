@@ -57,7 +57,8 @@ static gboolean take(VialAnsi *ansi, gunichar c)
 		return FALSE;
 	}
 	ansi->state = c == 0x9b ? CSI : is_string_start(c) ? STRING : TEXT;
-	return !is_control || c == '\n' || c == '\r' || c == '\t';
+	/* U+0085 ends a line, as U+2028 does, and hides nothing. */
+	return !is_control || c == '\n' || c == '\r' || c == '\t' || c == 0x85;
 }
 
 /* Most output is nothing else, and it may be gigabytes. */

@@ -418,7 +418,7 @@ class RequestHandler(BaseHTTPRequestHandler):
                 self.reply(201, {"sandbox": self.fork(sandbox, self.json().get("metadata"))})
             case ("POST", "fork-tree"):
                 body, tree_id = self.json(), new_id()
-                self.reply(201, {"tree_id": tree_id,
+                self.reply(201, {"tree_id": tree_id, "errors": [],
                                  "children": [self.fork(sandbox, body.get("metadata"), tree_id) for _ in range(body["count"])]})
             case ("POST", "promote"):
                 body, deleted = self.json(), []

@@ -2,6 +2,7 @@
 /* Contexts, by the name they have in paths: repl sessions. */
 #include "operations/contexts.h"
 
+#include "operations/surface_user.h"
 #include "surfaces/native/handlers.h"
 #include "surfaces/shared/surface.h"
 
@@ -9,7 +10,7 @@ void vial_api_context_create(VialRequest *request)
 {
 	VialCaller caller = vial_surface_question(request);
 	const json_t *body = vial_request_json(request);
-	VialContextRequest context = { NULL, NULL };
+	VialContextRequest context = { .user = vial_surface_user(&caller) };
 	g_autoptr(GError) error = NULL;
 
 	vial_surface_begun(

@@ -6,7 +6,9 @@
 #include "operations/exec.h"
 
 #include "operations/limits.h"
+#include "operations/surface_user.h"
 #include "surfaces/native/handlers.h"
+#include "surfaces/shared/pandastack.h"
 #include "surfaces/shared/surface.h"
 #include "util/json.h"
 #include "util/utf8.h"
@@ -16,8 +18,9 @@ static const char *const stream_names[] = { [VIAL_OUTPUT_STDOUT] = "stdout", [VI
 static gboolean decode(VialRequest *request, VialExecRequest *out, const char **out_encoding, GError **error)
 {
 	const json_t *body = vial_request_json(request);
+	VialCaller caller = vial_surface_caller(request);
 
-	*out = (VialExecRequest){ 0 };
+	*out = (VialExecRequest){ .user = vial_surface_user(&caller) };
 	return vial_decode_text(body, "cmd", &out->cmd, error) && vial_decode_list(body, "argv", &out->argv, error) &&
 	       vial_decode_text(body, "cwd", &out->cwd, error) && vial_decode_text(body, vial_surface_user_field(request), &out->user, error) &&
 	       vial_decode_object(body, "env", &out->env, error) && vial_decode_real(body, "timeout_seconds", &out->timeout_seconds, error) &&
@@ -49,10 +52,12 @@ static json_t *end_json(const VialExecEnd *end)
 static void on_done(const VialExecAnswer *answer, const GError *error, gpointer data)
 {
 	VialExchange *exchange = data;
+	g_autoptr(GError) timeout =
+		!error && answer->end.timed_out && vial_surface_is_pandastack(exchange->request) ? vial_pandastack_timeout() : NULL;
 	json_t *json;
 
-	if (error)
-		return vial_exchange_fail(exchange, error);
+	if (error || timeout)
+		return vial_exchange_fail(exchange, error ? error : timeout);
 	json = end_json(&answer->end);
 	for (guint i = 0; i < G_N_ELEMENTS(stream_names); i++)
 		json_object_set_new(json, stream_names[i], json_stringn(answer->output[i], answer->output_size[i]));
@@ -99,10 +104,12 @@ static gboolean on_output(VialOutputStream which, GBytes *bytes, gpointer data)
 static void on_end(const VialExecEnd *end, const GError *error, gpointer data)
 {
 	VialExchange *exchange = data;
+	g_autoptr(GError) timeout = !error && end->timed_out && vial_surface_is_pandastack(exchange->request) ? vial_pandastack_timeout() : NULL;
 	json_t *last;
 
 	if (vial_exchange_fail_early(exchange, error))
 		return;
+	error = error ? error : timeout;
 	last = error ? json_pack("{s:s}", "error", error->message) : end_json(end);
 	vial_surface_tell_session(exchange->request, last);
 	vial_exchange_send(exchange, error ? "error" : "exit", last);

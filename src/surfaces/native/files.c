@@ -4,25 +4,30 @@
 
 #include <string.h>
 
+#include "operations/surface_user.h"
 #include "surfaces/native/handlers.h"
 #include "surfaces/shared/surface.h"
 #include "surfaces/shared/transfer.h"
 
-static VialFileRequest decode_query(const VialRequest *request)
+static VialFileRequest decode_query(VialRequest *request)
 {
+	const char *user = vial_request_query(request, vial_surface_user_field(request));
+	VialCaller caller = vial_surface_caller(request);
+
 	return (VialFileRequest){
 		.path = vial_request_query(request, "path"),
-		.user = vial_request_query(request, vial_surface_user_field(request)),
+		.user = user ? user : vial_surface_user(&caller),
 		.mode = vial_request_query(request, "mode"),
 		.depth = 1,
 	};
 }
 
-static gboolean decode_body(const VialRequest *request, VialFileRequest *out, GError **error)
+static gboolean decode_body(VialRequest *request, VialFileRequest *out, GError **error)
 {
 	const json_t *body = vial_request_json(request);
+	VialCaller caller = vial_surface_caller(request);
 
-	*out = (VialFileRequest){ 0 };
+	*out = (VialFileRequest){ .user = vial_surface_user(&caller) };
 	return vial_decode_text(body, "path", &out->path, error) && vial_decode_text(body, "to", &out->to, error) &&
 	       vial_decode_text(body, vial_surface_user_field(request), &out->user, error);
 }

@@ -109,13 +109,17 @@ static void on_gone(VialRequest *request, gpointer data)
 	log_free(log);
 }
 
+/* PandaStack's Python client says application/json whatever it asks for, and wants lines of text, or when it follows, events. */
 static Form choose_form(VialRequest *request, gboolean does_follow)
 {
 	const char *accept = vial_request_header(request, "Accept");
+	gboolean is_pandastack = vial_surface_is_pandastack(request);
 
+	if (does_follow && is_pandastack)
+		return accept && strstr(accept, "text/plain") ? FORM_TEXT : FORM_EVENTS;
 	if (does_follow)
 		return accept && strstr(accept, "text/event-stream") ? FORM_EVENTS : FORM_TEXT;
-	return accept && strstr(accept, "application/json") ? FORM_JSON : FORM_TEXT;
+	return accept && strstr(accept, "application/json") && !is_pandastack ? FORM_JSON : FORM_TEXT;
 }
 
 void vial_api_logs(VialRequest *request)

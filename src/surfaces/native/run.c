@@ -6,6 +6,7 @@
 #include "operations/limits.h"
 #include "operations/run.h"
 #include "surfaces/native/handlers.h"
+#include "surfaces/shared/pandastack.h"
 #include "surfaces/shared/surface.h"
 #include "util/json.h"
 
@@ -71,14 +72,16 @@ static json_t *end_json(const VialRunEnd *end)
 static void on_done(const VialRunAnswer *answer, const GError *error, gpointer data)
 {
 	VialExchange *exchange = data;
+	gboolean is_pandastack = vial_surface_is_pandastack(exchange->request);
+	g_autoptr(GError) timeout = !error && is_pandastack && answer->end.timed_out ? vial_pandastack_timeout() : NULL;
 	json_t *json;
 
-	if (error)
-		return vial_exchange_fail(exchange, error);
+	if (error || timeout)
+		return vial_exchange_fail(exchange, error ? error : timeout);
 	json = end_json(&answer->end);
 	for (guint i = 0; i < G_N_ELEMENTS(stream_names); i++)
 		json_object_set_new(json, stream_names[i], json_stringn(answer->output[i], answer->output_size[i]));
-	json_object_set(json, "results", answer->results);
+	json_object_set_new(json, "results", is_pandastack ? vial_pandastack_results(answer->results) : json_incref(answer->results));
 	if (answer->error) {
 		g_autoptr(json_t) shown = error_json(answer->error);
 

@@ -6,28 +6,45 @@
 
 #include "operations/limits.h"
 #include "surfaces/native/handlers.h"
+#include "surfaces/shared/pandastack.h"
 #include "surfaces/shared/surface.h"
 #include "util/json.h"
 
 #define METADATA_PREFIX "metadata."
 
+static json_t *shown(const VialRequest *request, const VialSandbox *sandbox)
+{
+	json_t *document = vial_sandbox_json(sandbox);
+
+	return vial_surface_is_pandastack(request) ? vial_pandastack_sandbox(document) : document;
+}
+
 static void on_created(VialSandbox *sandbox, const GError *error, gpointer data)
 {
-	g_autoptr(json_t) document = sandbox ? vial_sandbox_json(sandbox) : NULL;
+	g_autoptr(json_t) document = sandbox ? shown(data, sandbox) : NULL;
 
 	vial_surface_reply_created(document, error, data);
+}
+
+/* There are none yet, and whoever asks for one must not get a sandbox that forgets what it was to keep. */
+static gboolean has_no_volumes(const json_t *body, GError **error)
+{
+	const json_t *volumes = json_object_get(body, "volumes");
+
+	return !volumes || json_is_null(volumes) || (json_is_array(volumes) && json_array_size(volumes) == 0) ||
+	       vial_fail(error, VIAL_ERROR_INVALID, VIAL_NO_VOLUMES);
 }
 
 static gboolean decode_create(const json_t *body, VialCreateRequest *out, GError **error)
 {
 	*out = (VialCreateRequest){ .cpu = (double)VIAL_UNSAID, .memory_mb = VIAL_UNSAID, .ttl_seconds = VIAL_UNSAID, .idle_seconds = VIAL_UNSAID };
-	return vial_decode_text(body, "template", &out->template_name, error) && vial_decode_text(body, "engine", &out->engine, error) &&
-	       vial_decode_text(body, "from_snapshot", &out->from_snapshot, error) && vial_decode_text(body, "tier", &out->tier, error) &&
-	       vial_decode_real(body, "cpu", &out->cpu, error) && vial_decode_int(body, "memory_mb", &out->memory_mb, error) &&
-	       vial_decode_int(body, "ttl_seconds", &out->ttl_seconds, error) && vial_decode_int(body, "idle_seconds", &out->idle_seconds, error) &&
-	       vial_decode_text(body, "on_idle", &out->on_idle, error) && vial_decode_bool(body, "persistent", &out->persistent, error) &&
-	       vial_decode_object(body, "metadata", &out->metadata, error) && vial_decode_object(body, "env", &out->env, error) &&
-	       vial_decode_object(body, "network", &out->network, error);
+	return has_no_volumes(body, error) && vial_decode_text(body, "template", &out->template_name, error) &&
+	       vial_decode_text(body, "engine", &out->engine, error) && vial_decode_text(body, "from_snapshot", &out->from_snapshot, error) &&
+	       vial_decode_text(body, "tier", &out->tier, error) && vial_decode_real(body, "cpu", &out->cpu, error) &&
+	       vial_decode_int(body, "memory_mb", &out->memory_mb, error) && vial_decode_int(body, "ttl_seconds", &out->ttl_seconds, error) &&
+	       vial_decode_int(body, "idle_seconds", &out->idle_seconds, error) && vial_decode_text(body, "on_idle", &out->on_idle, error) &&
+	       vial_decode_bool(body, "persistent", &out->persistent, error) && vial_decode_object(body, "metadata", &out->metadata, error) &&
+	       vial_decode_object(body, "env", &out->env, error) && vial_decode_object(body, "network", &out->network, error);
 }
 
 void vial_api_sandbox_create(VialRequest *request)
@@ -66,7 +83,7 @@ void vial_api_sandbox_list(VialRequest *request)
 		return vial_request_reply_error(request, error);
 	items = json_array();
 	for (guint i = 0; i < list->len; i++)
-		json_array_append_new(items, vial_sandbox_json(list->pdata[i]));
+		json_array_append_new(items, shown(request, list->pdata[i]));
 	if (filter.limit != VIAL_UNSAID || filter.cursor)
 		items = json_pack("{s:o, s:s?}", "items", items, "next", next);
 	vial_request_reply_json(request, 200, items);
@@ -78,7 +95,7 @@ void vial_api_sandbox_get(VialRequest *request)
 	GError *error = NULL;
 	VialSandbox *sandbox = vial_op_sandbox_get(&caller, vial_surface_sandbox(request), &error);
 
-	vial_surface_reply_now(request, sandbox ? vial_sandbox_json(sandbox) : NULL, error);
+	vial_surface_reply_now(request, sandbox ? shown(request, sandbox) : NULL, error);
 }
 
 void vial_api_sandbox_delete(VialRequest *request)

@@ -4,6 +4,7 @@
 
 #include "operations/limits.h"
 #include "surfaces/native/handlers.h"
+#include "surfaces/shared/pandastack.h"
 #include "surfaces/shared/surface.h"
 #include "util/json.h"
 
@@ -58,11 +59,11 @@ void vial_api_snapshot_delete(VialRequest *request)
 
 /* Forks */
 
-static json_t *child_json(GPtrArray *children, GPtrArray *errors, guint index)
+static json_t *child_json(const VialRequest *request, const VialSandbox *child)
 {
-	const GError *error = errors->pdata[index];
+	json_t *document = vial_sandbox_json(child);
 
-	return error ? json_pack("{s:s}", "error", error->message) : vial_sandbox_json(children->pdata[index]);
+	return vial_surface_is_pandastack(request) ? vial_pandastack_sandbox(document) : document;
 }
 
 static void on_forked(const char *tree_id, GPtrArray *children, GPtrArray *errors, const GError *error, gpointer data)
@@ -72,7 +73,7 @@ static void on_forked(const char *tree_id, GPtrArray *children, GPtrArray *error
 	if (!error)
 		error = errors->pdata[0];
 	if (!error)
-		document = json_pack("{s:o, s:s}", "sandbox", child_json(children, errors, 0), "tree_id", tree_id);
+		document = json_pack("{s:o, s:s}", "sandbox", child_json(data, children->pdata[0]), "tree_id", tree_id);
 	vial_surface_reply_created(document, error, data);
 }
 
@@ -90,10 +91,20 @@ void vial_api_fork(VialRequest *request)
 
 static void on_tree_forked(const char *tree_id, GPtrArray *children, GPtrArray *errors, const GError *error, gpointer data)
 {
-	g_autoptr(json_t) document = error ? NULL : json_pack("{s:s, s:[]}", "tree_id", tree_id, "children");
+	g_autoptr(json_t) document = error ? NULL : json_pack("{s:s, s:[], s:[]}", "tree_id", tree_id, "children", "errors");
+	json_t *living = json_object_get(document, "children"), *failures = json_object_get(document, "errors");
 
-	for (guint i = 0; document && i < children->len; i++)
-		json_array_append_new(json_object_get(document, "children"), child_json(children, errors, i));
+	for (guint i = 0; document && i < children->len; i++) {
+		const GError *failure = errors->pdata[i];
+
+		if (failure)
+			json_array_append_new(failures, json_string(failure->message));
+		else
+			json_array_append_new(living, child_json(data, children->pdata[i]));
+	}
+	/* A tree without children is none. */
+	if (document && json_array_size(living) == 0)
+		error = errors->pdata[0];
 	vial_surface_reply_created(document, error, data);
 }
 
@@ -101,11 +112,14 @@ void vial_api_fork_tree(VialRequest *request)
 {
 	VialCaller caller = vial_surface_question(request);
 	VialForkRequest fork = { .count = VIAL_UNSAID };
+	const json_t *body = vial_request_json(request);
 	g_autoptr(GError) error = NULL;
 
+	/* explore() says so only there how long what it leaves behind may live. */
+	if (vial_surface_is_pandastack(request))
+		fork.trial_seconds = vial_pandastack_trial_seconds(json_object_get(body, "metadata"));
 	vial_surface_begun(request,
-	                   vial_decode_int(vial_request_json(request), "count", &fork.count, &error) &&
-	                           vial_decode_object(vial_request_json(request), "metadata", &fork.metadata, &error) &&
+	                   vial_decode_int(body, "count", &fork.count, &error) && vial_decode_object(body, "metadata", &fork.metadata, &error) &&
 	                           vial_op_fork(&caller, vial_surface_sandbox(request), &fork, on_tree_forked, request, &error),
 	                   &error);
 }

@@ -65,6 +65,11 @@ static const char *surface_of(const VialRequest *request)
 	return (agent && g_str_has_prefix(agent, "pandastack-")) || (key && g_str_has_prefix(key, "pds_")) ? "pandastack" : "native";
 }
 
+gboolean vial_surface_is_pandastack(const VialRequest *request)
+{
+	return strcmp(surface_of(request), "pandastack") == 0;
+}
+
 static const VialOrigin *origin_of(VialRequest *request)
 {
 	Note *note = vial_request_note(request);

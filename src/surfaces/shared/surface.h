@@ -26,6 +26,10 @@ void vial_surface_authenticate(VialRequest *request, const char *key, gpointer f
 VialIdentity *vial_surface_identify(VialRequest *request, const char *key, GError **error);
 
 VialApp *vial_surface_app(const VialRequest *request);
+/* What somebody who wants a volume, in whatever dialect, is told. */
+#define VIAL_NO_VOLUMES "there are no volumes here yet: a persistent sandbox keeps its files, and a snapshot can start many"
+/* Whether a PandaStack client asks: it shares the native API's paths, and wants a few answers otherwise (pandastack.h). */
+gboolean vial_surface_is_pandastack(const VialRequest *request);
 VialCaller vial_surface_caller(VialRequest *request);
 const char *vial_surface_sandbox(const VialRequest *request); /* the path's {id}, or */
 /* where a request says it elsewhere: that one, from here on. */
