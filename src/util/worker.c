@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "util/worker.h"
 
+#include "util/log.h"
+#include "util/time.h"
+
 /*
  * Enough that one slow job does not hold up its like; more only adds contention for the same disk. Those who wait for others take no processor, so
  * there may be more of them.
@@ -15,8 +18,11 @@ typedef struct {
 	gpointer data;
 } Job;
 
-/* At exit: jobs may submit jobs, and one that never ends must not keep the daemon. */
-#define SETTLE_MS 10000
+/*
+ * At exit: jobs may submit jobs, and one that never ends must not keep the daemon. Counted from the last one that ended: on a machine with much else
+ * to do, sweeping up after twenty sandboxes takes longer than after one, and whoever is given up leaves groups and namespaces to the next viald.
+ */
+#define STUCK_MS 10000
 
 static GThreadPool *lanes[VIAL_LANE_COUNT];
 static GMutex lanes_lock;
@@ -85,11 +91,22 @@ void vial_main_loop_call(VialWorkFunc func, gpointer data)
 
 void vial_worker_settle(void)
 {
-	gint64 end_us = g_get_monotonic_time() + SETTLE_MS * 1000;
+	const gint64 patience_us = (gint64)vial_time_scaled_ms(STUCK_MS) * 1000;
+	gint64 end_us = g_get_monotonic_time() + patience_us;
+	gint left, before = 0;
 
-	while (g_atomic_int_get(&outstanding) && g_get_monotonic_time() < end_us)
+	while ((left = g_atomic_int_get(&outstanding)) && g_get_monotonic_time() < end_us) {
+		if (left != before)
+			end_us = g_get_monotonic_time() + patience_us;
+		before = left;
 		if (!g_main_context_iteration(NULL, FALSE))
 			g_usleep(1000);
+	}
+	if (left) {
+		g_autofree char *jobs = g_strdup_printf("%d", left);
+
+		vial_log_warning("worker", "work that does not end is left to the next viald", "jobs", jobs);
+	}
 }
 
 void vial_worker_shutdown(void)

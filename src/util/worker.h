@@ -30,7 +30,7 @@ void vial_worker_run(VialWorkFunc work, VialWorkFunc done, gpointer data);
 /* Runs `func` on the main loop soon, at the main loop's ordinary priority. From any thread. */
 void vial_main_loop_call(VialWorkFunc func, gpointer data);
 
-/* Waits, at most some seconds, until no job is under way, and runs each one's `done`. Main thread, at exit, in place of the loop. */
+/* Waits until no job is under way, or none has ended for some seconds, and runs each one's `done`. Main thread, at exit, in place of the loop. */
 void vial_worker_settle(void);
 
 /*

@@ -201,10 +201,9 @@ class Storm:
         if len(self.tokens) + 1 < MOST_SANDBOXES:
             answer = self.ask(rng, "fork_tree", "POST", f"{path}/fork-tree", {"count": 2})
             for child in answer.json()["children"] if answer else []:
-                if "id" in child:
-                    self.add(self.tokens, child["id"], token)
-                elif not child.get("error"):
-                    self.complain(f"a child of {id_} that is neither there nor refused: {child}")
+                self.add(self.tokens, child["id"], token)
+            if answer and len(answer.json()["children"]) + len(answer.json().get("errors", [])) != 2:
+                self.complain(f"children of {id_} that are neither there nor refused: {answer.json()}")
 
     def promote(self, rng, id_, path):
         answer = self.ask(rng, "promote", "POST", f"{path}/promote", {"cleanup_siblings": True})
