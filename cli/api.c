@@ -115,12 +115,19 @@ json_t *vial_api_list(const json_t *answer, const char *name)
 	return json_is_array(list) ? list : json_object_get(answer, "items");
 }
 
+/* A session's id is what its caller named it: other users and versions have one of that name too, but not its sandbox. */
+static const char *told_apart_by(const json_t *item)
+{
+	const char *sandbox = vial_api_string(item, "sandbox_id");
+	return sandbox ? sandbox : vial_api_string(item, "id");
+}
+
 /* A page whose cursor has gone since begins at the front again: what was there before is not added twice. */
 static void add_new(json_t *all, GHashTable *seen, const json_t *items)
 {
 	for (gsize i = 0; i < json_array_size(items); i++) {
 		json_t *item = json_array_get(items, i);
-		const char *id = vial_api_string(item, "id");
+		const char *id = told_apart_by(item);
 		if (!id || g_hash_table_add(seen, (gpointer)id)) /* the array keeps the item, and so the id */
 			json_array_append(all, item);
 	}

@@ -203,6 +203,17 @@ static void add_row(VialTable *table, const json_t *one)
 	vial_table_add_take(table, called ? vial_time_distance(called) : g_strdup("never"));
 }
 
+/* Each once, whatever number of users and versions have it: they are words for `vial agent end`, which ends them in all versions. */
+static void print_names(const json_t *sessions)
+{
+	g_autoptr(GHashTable) printed = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, NULL);
+	for (gsize i = 0; i < json_array_size(sessions); i++) {
+		char *name = vial_api_line(json_array_get(sessions, i), "id");
+		if (g_hash_table_add(printed, name))
+			puts(name);
+	}
+}
+
 int vial_agent_sessions_run(VialCli *cli, int argc, char **argv)
 {
 	GError *error = NULL;
@@ -214,16 +225,14 @@ int vial_agent_sessions_run(VialCli *cli, int argc, char **argv)
 		vial_output_json(sessions);
 		return VIAL_EXIT_OK;
 	}
-	g_autoptr(VialTable) table = vial_table_new("SESSION USER >VERSION STATE SANDBOX >AGE CALLED");
-	for (gsize i = 0; i < json_array_size(sessions); i++) {
-		g_autofree char *name = vial_api_line(json_array_get(sessions, i), "id");
-		if (cli->is_quiet)
-			puts(name);
-		else
-			add_row(table, json_array_get(sessions, i));
+	if (cli->is_quiet) {
+		print_names(sessions);
+		return VIAL_EXIT_OK;
 	}
-	if (!cli->is_quiet)
-		vial_table_print(table, cli->has_color_out);
+	g_autoptr(VialTable) table = vial_table_new("SESSION USER >VERSION STATE SANDBOX >AGE CALLED");
+	for (gsize i = 0; i < json_array_size(sessions); i++)
+		add_row(table, json_array_get(sessions, i));
+	vial_table_print(table, cli->has_color_out);
 	return VIAL_EXIT_OK;
 }
 

@@ -106,6 +106,16 @@ def test_sessions_are_listed_ended_and_forgotten(vial, analyst):
     assert vial("agent", "sessions", analyst, "-q").stdout == ""
 
 
+def test_sessions_of_one_name_that_several_users_and_versions_have_are_all_listed(vial, analyst):
+    vial("agent", "version", analyst, "-t", "minimal")
+    calls = [("1", "ann"), ("1", "bob"), ("2", "ann")]
+    for version, user in calls:
+        vial("agent", "exec", analyst, "-s", "same", "-u", user, "--version", version, "--", "true")
+    assert [(str(one["version"]), one["user"]) for one in vial.json("agent", "sessions", analyst)] == calls[::-1]
+    assert vial("agent", "sessions", analyst).stdout.count("same") == 3
+    assert vial("agent", "sessions", analyst, "-q").stdout == "same\n"
+
+
 def test_a_session_that_lost_its_sandbox_says_so(vial, analyst, daemon):
     vial("agent", "exec", analyst, "-s", "s", "--", "true")
     box = vial.json("agent", "sessions", analyst)[0]["sandbox_id"]
