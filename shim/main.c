@@ -106,12 +106,24 @@ static void write_exit(const struct shim *shim)
 	write_small_file("exit.json", text);
 }
 
-/* The log keeps its first LOG_LIMIT_BYTES; the tail of what came last is kept apart for error messages. */
+/* Some of runsc's errors are a line and then the stack of the goroutine that had it: the line is the reason, and comes first. */
+static size_t size_without_stack(struct shim *shim, const char *bytes, size_t size)
+{
+	const char *stack = memmem(bytes, size, "\ngoroutine ", 11);
+
+	if (!stack)
+		return size;
+	shim->has_reason = true;
+	size = (size_t)(stack - bytes);
+	return size > 0 && bytes[size - 1] == ':' ? size - 1 : size;
+}
+
+/* The log keeps its first LOG_LIMIT_BYTES; the tail of what came last, or before a stack, is kept apart for error messages. */
 static void read_log(struct shim *shim)
 {
 	char bytes[4096];
 	ssize_t got = read(shim->log_fd, bytes, sizeof bytes);
-	size_t keep;
+	size_t size, keep;
 
 	if (got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR)) {
 		close(shim->log_fd);
@@ -121,10 +133,13 @@ static void read_log(struct shim *shim)
 		return;
 	if (shim->log_written < LOG_LIMIT_BYTES && write(shim->log_file_fd, bytes, (size_t)got) > 0)
 		shim->log_written += (size_t)got;
-	while (got > 0 && bytes[got - 1] == '\n')
-		got--;
-	keep = (size_t)got < sizeof shim->log_tail - 1 ? (size_t)got : sizeof shim->log_tail - 1;
-	memcpy(shim->log_tail, bytes + got - keep, keep);
+	if (shim->has_reason)
+		return;
+	size = size_without_stack(shim, bytes, (size_t)got);
+	while (size > 0 && bytes[size - 1] == '\n')
+		size--;
+	keep = size < sizeof shim->log_tail - 1 ? size : sizeof shim->log_tail - 1;
+	memcpy(shim->log_tail, bytes + size - keep, keep);
 	shim->log_tail[keep] = '\0';
 	for (char *c = shim->log_tail; *c; c++)
 		if ((unsigned char)*c < 0x20 || (unsigned char)*c >= 0x7f)

@@ -162,6 +162,7 @@ static int run(struct shim *shim, const char *const *command)
 	arguments[count] = NULL;
 
 	shim->log_tail[0] = '\0';
+	shim->has_reason = false;
 	pid = fork();
 	if (pid < 0)
 		return -errno;

@@ -73,6 +73,7 @@ struct shim {
 	int log_file_fd;
 	size_t log_written;
 	char log_tail[1024]; /* the newest of the log: runsc's error message when a command fails */
+	bool has_reason;     /* that has come, and what follows explains it to nobody but gVisor's makers */
 };
 
 /* relay.c */
