@@ -26,6 +26,12 @@ static void on_layer(const char *hash, gint64 size_bytes, const GError *error, g
 	if (run->is_abandoned)
 		return;
 	run->is_taking = FALSE;
+	if (error && error->code == VIAL_ERROR_QUOTA && run->layer_room_bytes < VIAL_LAYER_MAX_BYTES)
+		return vial_build_run_fail(
+			run, VIAL_ERROR_NO_SPACE,
+			"what the steps have made could not be kept: the disk of this Vial is nearly full, with room for a layer of %" G_GINT64_FORMAT
+			" MB: %s",
+			run->layer_room_bytes >> 20, error->message);
 	if (error)
 		return vial_build_run_fail(run, VIAL_ERROR_UNAVAILABLE, "what the steps have made could not be kept: %s", error->message);
 	if (run->error)
@@ -51,6 +57,7 @@ static void take_layer(VialBuildRun *run)
 	if (!run->sandbox->instance)
 		return vial_build_run_fail(run, VIAL_ERROR_UNAVAILABLE, "the sandbox of the build has ended");
 	run->is_taking = TRUE;
+	run->layer_room_bytes = room;
 	vial_layer_take(build->app, run->sandbox->instance, dir, MIN(room, VIAL_LAYER_MAX_BYTES), on_layer, run);
 }
 

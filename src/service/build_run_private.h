@@ -28,9 +28,10 @@ typedef struct VialBuildRun {
 	guint pace;
 	gsize owed; /* printed bytes whose credit is not given back yet */
 	gint64 started_ms;
-	GError *error;         /* why it fails, while its sandbox is being deleted */
-	gboolean is_stopping;  /* cancelled or out of time: the first error that comes is this one's doing */
-	gboolean is_abandoned; /* viald stops: the next one tells of it */
+	gint64 layer_room_bytes; /* what the disk had left for the layer when it was asked for */
+	GError *error;           /* why it fails, while its sandbox is being deleted */
+	gboolean is_stopping;    /* cancelled or out of time: the first error that comes is this one's doing */
+	gboolean is_abandoned;   /* viald stops: the next one tells of it */
 } VialBuildRun;
 
 /* The next of its steps; after the last it is kept. */

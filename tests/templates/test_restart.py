@@ -129,7 +129,7 @@ def test_a_build_on_a_disk_that_is_nearly_full_fails_with_a_sentence_and_leaves_
     builder.wait_step(begun["build_id"], 1)
     faults.write_text(f"build.space {(256 << 20) + 4096}\n")
     build = builder.wait(begun["build_id"])
-    assert build["status"] == "failed" and "kept" in build["error"], build
+    assert build["status"] == "failed" and "kept" in build["error"] and "nearly full" in build["error"], build
     wait_until(lambda: not list((daemon.data / "sandboxes").iterdir()))
     assert not list((daemon.data / "layers").iterdir()) and not list((daemon.data / "templates").glob("*"))
     faults.write_text("")
