@@ -13,8 +13,12 @@
 #include "service/slots.h"
 #include "util/json.h"
 
+/* What an agent has kernels for (agent/kernellang.c), by their own names: a version is never changed, so what no call could run is no part of one. */
+static const char *const language_names[] = { "python", "javascript", "typescript", "bash", NULL };
+
 static gboolean check_languages(const json_t *languages, GError **error)
 {
+	int found;
 	json_t *language;
 	gsize i;
 
@@ -25,7 +29,7 @@ static gboolean check_languages(const json_t *languages, GError **error)
 	json_array_foreach (languages, i, language) {
 		if (!json_is_string(language))
 			return vial_fail(error, VIAL_ERROR_INVALID, "field \"languages[%" G_GSIZE_FORMAT "]\" must be a string", i);
-		if (!vial_check_label("languages", json_string_value(language), VIAL_LANGUAGE_MAX_BYTES, error))
+		if (!vial_check_choice("languages", json_string_value(language), language_names, &found, error))
 			return FALSE;
 	}
 	return TRUE;

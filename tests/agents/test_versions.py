@@ -91,7 +91,7 @@ def test_versions_that_are_none_are_not_found(agent):
 BAD = [
     ({"template": "nothing-like-it"}, "template"), ({"tier": "3x3"}, "tier"), ({"tier": "2x4", "memory_mb": 512}, "tier"), ({"memory_mb": 1}, "memory_mb"),
     ({"idle_seconds": 299}, "idle_seconds"), ({"idle_seconds": "600"}, "idle_seconds"), ({"never_expire": 1}, "never_expire"), ({"languages": []}, "languages"),
-    ({"languages": [7]}, "languages"), ({"languages": "python"}, "languages"), ({"env": {"A=B": "x"}}, "env"), ({"metadata": {"a": 1}}, "metadata"),
+    ({"languages": [7]}, "languages"), ({"languages": "python"}, "languages"), ({"languages": ["python,bash"]}, "languages"), ({"languages": ["pyhton"]}, "languages"), ({"env": {"A=B": "x"}}, "env"), ({"metadata": {"a": 1}}, "metadata"),
     ({"network": {"mode": "sideways"}}, "mode"), ({"files": [{"path": "/a"}]}, "files[0]"), ({"files": [{"content": "x"}]}, "path"),
     ({"files": [{"path": "/a", "content": "x", "content_base64": "eA=="}]}, "files[0]"), ({"files": [{"path": "/a", "content_base64": "***"}]}, "Base64"),
     *[({"files": [{"path": "/a", "content_base64": text}]}, "Base64") for text in ("eA", "eA=", "eA==eA==", "=eA=", "====", "eA==\n")],
