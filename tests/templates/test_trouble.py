@@ -55,8 +55,8 @@ def test_a_step_that_sleeps_for_ever_ends_when_the_builds_time_is_over(builder):
     assert "3 seconds" in build["error"] and "step 1 of 1" in build["error"] and build["last_lines"] == ["tired"]
 
 
-def test_what_a_step_prints_is_bounded_and_holds_up_nobody(builder, daemon):
-    begun = builder.begin("printer", steps=[{"run": "yes 0123456789012345678901234567890123456789 | head -c 100000000; echo; echo the end; exit 4"}])
+def test_a_gigabyte_that_a_step_prints_is_bounded_and_holds_up_nobody(builder, daemon):
+    begun = builder.begin("printer", steps=[{"run": "yes 0123456789012345678901234567890123456789 | head -c 1000000000; echo; echo the end; exit 4"}])
     builder.wait_step(begun["build_id"], 1)
     memory = daemon.rss_kb()
     while builder.get(begun["build_id"])["status"] == "building":
