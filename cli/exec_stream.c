@@ -11,9 +11,7 @@
 typedef struct {
 	VialCli *cli;
 	VialSink out, err;
-	gboolean has_exit;
-	gboolean has_timed_out;
-	gint64 exit_code;
+	json_t *end; /* how it ended; NULL: it has not */
 	int refusal; /* the status for a command that could not be started; 0: none of those */
 } Output;
 
@@ -35,9 +33,8 @@ static gboolean on_event(const char *event, json_t *data, gpointer user, GError 
 	if (strcmp(event, "session") == 0) {
 		vial_stream_note_session(output->cli, data);
 	} else if (strcmp(event, "exit") == 0) {
-		output->has_exit = TRUE;
-		output->exit_code = vial_api_integer(data, "exit_code", 0);
-		output->has_timed_out = json_is_true(json_object_get(data, "timed_out"));
+		json_decref(output->end);
+		output->end = json_incref(data);
 	} else if (strcmp(event, "error") == 0) {
 		g_autofree char *sentence = vial_api_text(data, "error");
 		g_autofree char *clean = vial_sanitize_line(sentence);
@@ -48,30 +45,34 @@ static gboolean on_event(const char *event, json_t *data, gpointer user, GError 
 	return TRUE;
 }
 
-int vial_exec_status(VialCli *cli, gboolean has_timed_out, gint64 exit_code)
+int vial_exec_status(VialCli *cli, const json_t *end)
 {
-	if (has_timed_out) {
+	if (json_is_true(json_object_get(end, "timed_out"))) {
 		vial_output_note(cli, "the time limit was reached, the command was ended");
 		return VIAL_EXIT_TIMEOUT;
 	}
-	return (int)CLAMP(exit_code, 0, 255);
+	if (json_is_true(json_object_get(end, "oom")))
+		vial_output_note(cli, "the command used more memory than the sandbox has, and was ended");
+	return (int)CLAMP(vial_api_integer(end, "exit_code", 0), 0, 255);
 }
 
 int vial_exec_stream(VialCli *cli, const char *method, const char *path, json_t *body, gboolean is_raw)
 {
 	GError *error = NULL;
 	Output output = { .cli = cli };
+	g_autoptr(json_t) end = NULL;
 	vial_sink_init(&output.out, cli, STDOUT_FILENO, is_raw);
 	vial_sink_init(&output.err, cli, STDERR_FILENO, is_raw);
 	gboolean is_ok = vial_stream_perform(cli, method, path, body, on_event, &output, &error);
 	vial_sink_end(&output.out);
 	vial_sink_end(&output.err);
+	end = output.end;
 	if (!is_ok) {
 		int status = vial_output_fail_remote(cli, error);
 		return output.refusal ? output.refusal : status;
 	}
-	if (!output.has_exit)
+	if (!end)
 		return vial_output_fail_remote(
 			cli, g_error_new(VIAL_HTTP_ERROR, VIAL_HTTP_FAILED, "the connection to %s ended before the command did", cli->url));
-	return vial_exec_status(cli, output.has_timed_out, output.exit_code);
+	return vial_exec_status(cli, end);
 }

@@ -6,5 +6,5 @@
 
 /* Follows a stream of stdout, stderr and exit events to its end; `body` is consumed. Returns the exit status. */
 int vial_exec_stream(VialCli *cli, const char *method, const char *path, json_t *body, gboolean is_raw);
-/* The status for a command that has ended. */
-int vial_exec_status(VialCli *cli, gboolean has_timed_out, gint64 exit_code);
+/* The status for a command that has ended like this: an answer of exec, or a stream's last event. What its status does not say is noted. */
+int vial_exec_status(VialCli *cli, const json_t *end);

@@ -167,7 +167,7 @@ int vial_agent_exec_run(VialCli *cli, int argc, char **argv)
 		if (!vial_api_run(cli, path, json_incref(body), &answer, &error))
 			return vial_output_fail_remote(cli, error);
 		vial_output_json(answer);
-		return vial_exec_status(cli, json_is_true(json_object_get(answer, "timed_out")), vial_api_integer(answer, "exit_code", 0));
+		return vial_exec_status(cli, answer);
 	}
 	if (!isatty(STDOUT_FILENO)) /* a pipe wants the exact bytes */
 		json_object_set_new(body, "encoding", json_string("base64"));

@@ -69,7 +69,7 @@ static int run_collected(VialCli *cli, const char *id, json_t *body)
 		printf("%" G_GINT64_FORMAT "\n", vial_api_integer(answer, "pid", 0));
 	if (is_background)
 		return VIAL_EXIT_OK;
-	return vial_exec_status(cli, json_is_true(json_object_get(answer, "timed_out")), vial_api_integer(answer, "exit_code", 0));
+	return vial_exec_status(cli, answer);
 }
 
 static json_t *command_body(int argc, char **argv)

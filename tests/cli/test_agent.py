@@ -81,6 +81,13 @@ def test_commands_end_with_their_own_status(vial, analyst):
     assert vial("agent", "exec", "nobody", "--", "true", check=False).returncode == 125
 
 
+def test_a_command_that_wants_more_memory_than_there_is_says_why_it_was_ended(vial):
+    vial("agent", "create", "small", "-t", "minimal", "--memory", "512M")
+    done = vial("agent", "exec", "small", "--", "python3", "-c", "b'x' * (1 << 30)", check=False)
+    vial("agent", "rm", "--force", "small")
+    assert done.returncode == 137 and "more memory than the sandbox has" in done.stderr
+
+
 def test_versions_are_made_activated_and_retired(vial, analyst, tmp_path):
     (tmp_path / "notes").write_bytes(b"\x00\xff")
     assert vial("agent", "version", analyst, "-t", "minimal", "--file", f"{tmp_path}/notes:/workspace/notes", "--never-expire").stdout == "2\n"
