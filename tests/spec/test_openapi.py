@@ -50,6 +50,21 @@ def served_routes():
     return {(method, shape(path)) for method, path, _, _ in print_routes()}
 
 
+def twice_said(node):
+    """Keys of mappings that are there a second time, with the line of that: YAML forbids it, and PyYAML takes the last one without a word."""
+    if isinstance(node, yaml.MappingNode):
+        names = [name.value for name, _ in node.value]
+        yield from (f"{name.value} (line {name.start_mark.line + 1})" for at, (name, _) in enumerate(node.value) if name.value in names[:at])
+    children = [child for pair in node.value for child in pair] if isinstance(node, yaml.MappingNode) else node.value
+    for child in children if isinstance(children, list) else []:
+        yield from twice_said(child)
+
+
+def test_nothing_is_said_twice():
+    with open(ROOT / "spec/openapi.yaml", encoding="utf-8") as file:
+        assert list(twice_said(yaml.compose(file, yaml.SafeLoader))) == []
+
+
 def test_the_document_is_valid_openapi():
     validator = pytest.importorskip("openapi_spec_validator", reason="openapi-spec-validator is not installed")
     validator.validate(SPEC)
