@@ -263,7 +263,10 @@ int vial_agent_forget_run(VialCli *cli, int argc, char **argv)
 	if (cli->is_json)
 		vial_output_json(answer);
 	else
-		vial_output_note(cli, "%" G_GINT64_FORMAT " sessions were ended; the record of what was done in them stays",
-		                 vial_api_integer(answer, "sessions", 0));
+		vial_output_note(cli,
+		                 "%" G_GINT64_FORMAT " sessions were ended, and %" G_GINT64_FORMAT " other sandboxes and %" G_GINT64_FORMAT
+		                 " snapshots deleted that began with them; the record of what was done stays",
+		                 vial_api_integer(answer, "sessions", 0), vial_api_integer(answer, "sandboxes", 0),
+		                 vial_api_integer(answer, "snapshots", 0));
 	return VIAL_EXIT_OK;
 }

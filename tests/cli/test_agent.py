@@ -108,7 +108,10 @@ def test_sessions_are_listed_ended_and_forgotten(vial, analyst):
     assert "running" in vial("agent", "sessions", analyst).stdout
     assert vial("agent", "end", analyst, "a", "--user", "ann").stdout == "a\n"
     assert vial("agent", "end", analyst, "a", "--user", "ann", check=False).returncode == 1
-    assert "1 sessions" in vial("agent", "forget", "ann").stderr
+    box = vial.json("agent", "sessions", analyst, "--user", "ann")[0]["sandbox_id"]
+    vial("snapshot", box)
+    vial("fork", box)
+    assert "1 sessions were ended, and 1 other sandboxes and 1 snapshots" in vial("agent", "forget", "ann").stderr
     assert "1 sessions" in vial("agent", "forget", "bob", "--agent", analyst).stderr
     assert vial("agent", "sessions", analyst, "-q").stdout == ""
 
