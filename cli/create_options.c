@@ -11,8 +11,8 @@
 enum { EPHEMERAL_IDLE_SECONDS = 600, EPHEMERAL_TTL_SECONDS = 24 * 3600 };
 
 char *vial_create_template, *vial_create_engine, *vial_create_tier, *vial_create_network, *vial_create_from;
-double vial_create_cpu;
-gint64 vial_create_memory_mib, vial_create_rate_mbit = -1, vial_create_max_connections = -1;
+double vial_create_cpu = -1;
+gint64 vial_create_memory_mib = -1, vial_create_rate_mbit = -1, vial_create_max_connections = -1;
 GPtrArray *vial_create_allow, *vial_create_deny;
 
 static gboolean set_network(json_t *body, GError **error)
@@ -43,7 +43,7 @@ json_t *vial_create_body(GError **error)
 		g_set_error_literal(error, VIAL_OPTIONS_ERROR, 0, "--template and --from exclude each other: a snapshot has its template");
 		return NULL;
 	}
-	if (vial_create_tier && (vial_create_cpu > 0 || vial_create_memory_mib)) {
+	if (vial_create_tier && (vial_create_cpu >= 0 || vial_create_memory_mib >= 0)) {
 		g_set_error_literal(error, VIAL_OPTIONS_ERROR, 0,
 		                    "--tier is a size already: leave out --cpu and --memory, or ask for a size with these");
 		return NULL;
@@ -56,11 +56,11 @@ json_t *vial_create_body(GError **error)
 		json_object_set_new(body, "from_snapshot", json_string(vial_create_from));
 	if (vial_create_engine)
 		json_object_set_new(body, "engine", json_string(vial_create_engine));
-	if (vial_create_cpu > 0) {
+	if (vial_create_cpu >= 0) {
 		gboolean is_whole = vial_create_cpu == (double)(int)vial_create_cpu;
 		json_object_set_new(body, "cpu", is_whole ? json_integer((int)vial_create_cpu) : json_real(vial_create_cpu));
 	}
-	if (vial_create_memory_mib)
+	if (vial_create_memory_mib >= 0)
 		json_object_set_new(body, "memory_mb", json_integer(vial_create_memory_mib));
 	if (!set_network(body, error))
 		return NULL;

@@ -9,8 +9,9 @@
 #include "cli/output.h"
 
 static char *description, *template_name, *tier, *network, *prompt_ref;
-static double cpu;
-static gint64 memory_mib, rate_mbit = -1, max_connections = -1, idle_seconds;
+/* What is not given is left to viald; what is given and cannot be (no processor, no memory) is refused by it. */
+static double cpu = -1;
+static gint64 memory_mib = -1, rate_mbit = -1, max_connections = -1, idle_seconds = -1;
 static GPtrArray *allow, *deny, *languages, *env, *metadata, *files, *pip, *npm;
 static gboolean never_expire, is_activated;
 
@@ -113,13 +114,13 @@ json_t *vial_agent_version_body(GError **error)
 	set_text(body, "template", template_name);
 	set_text(body, "tier", tier);
 	set_text(body, "prompt_ref", prompt_ref);
-	if (cpu > 0)
+	if (cpu >= 0)
 		json_object_set_new(body, "cpu", json_real(cpu));
-	if (memory_mib)
+	if (memory_mib >= 0)
 		json_object_set_new(body, "memory_mb", json_integer(memory_mib));
 	if (network || has_rules)
 		json_object_set_new(body, "network", vial_network_json(network ? network : "filtered", allow, deny, rate_mbit, max_connections));
-	if (idle_seconds)
+	if (idle_seconds >= 0)
 		json_object_set_new(body, "idle_seconds", json_integer(idle_seconds));
 	if (never_expire)
 		json_object_set_new(body, "never_expire", json_true());

@@ -200,10 +200,12 @@ int vial_template_build_run(VialCli *cli, int argc, char **argv)
 	GError *error = NULL;
 	if (!tag_name)
 		return vial_output_usage(cli, "say what it is to be called: -t NAME");
+	g_autoptr(json_t) args = vial_api_object_from_pairs(build_args, "build-arg", &error);
+	if (!args)
+		return vial_output_fail_usage(cli, error);
 	g_autofree char *dockerfile = read_text(file_name ? file_name : "Dockerfile", &error);
 	g_autofree char *warm = dockerfile && warm_name ? read_text(warm_name, &error) : NULL;
 	g_autoptr(json_t) secrets = error ? NULL : read_secrets(&error);
-	g_autoptr(json_t) args = error ? NULL : vial_api_object_from_pairs(build_args, "--build-arg", &error);
 	if (error)
 		return vial_output_fail(cli, error);
 	json_t *body = json_pack("{s:s, s:s, s:s*, s:s*, s:s*}", "name", tag_name, "dockerfile", dockerfile, "base", base_name, "warm", warm, "tier",

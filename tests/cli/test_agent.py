@@ -135,6 +135,18 @@ def test_a_session_that_lost_its_sandbox_says_so(vial, analyst, daemon):
     assert "lost" in vial("agent", "exec", analyst, "-s", "s", "--", "true").stderr
 
 
+@pytest.mark.parametrize("option, field", [("--cpu", "cpu"), ("--memory", "memory_mb"), ("--idle", "idle_seconds")])
+def test_a_version_with_nothing_of_something_is_refused_and_not_made_with_the_usual(vial, analyst, option, field):
+    done = vial("agent", "version", analyst, "-t", "minimal", option, "0", check=False)
+    assert done.returncode == 1 and field in done.stderr and len(vial.json("agent", "versions", analyst)) == 1
+
+
+@pytest.mark.parametrize("option, field", [("--cpu", "cpu"), ("--memory", "memory_mb")])
+def test_so_is_a_sandbox(vial, option, field):
+    done = vial("create", "-t", "minimal", option, "0", check=False)
+    assert done.returncode == 1 and field in done.stderr and done.stdout == ""
+
+
 @pytest.mark.parametrize("arguments", [("create",), ("run", "x"), ("activate", "x"), ("version", "x", "--file", "nothing"), ("version", "x", "--env", "A")])
 def test_wrong_usage_ends_with_2_and_one_sentence(vial, arguments):
     done = vial("agent", *arguments, check=False)

@@ -60,7 +60,7 @@ def test_all_that_can_be_said_of_a_build_reaches_viald(fake_vial, dockerfile):
     (["build", "-t", "x", "-f", "/nothing/there"], "/nothing/there"),
     (["build", "-t", "x", "-f", "/dev/null", "--secret", "NO_SUCH_VARIABLE"], "NO_SUCH_VARIABLE"),
     (["build", "-t", "x", "-f", "/dev/null", "--secret", "A=value-on-the-line"], "there is no A"),
-    (["build", "-t", "x", "-f", "/dev/null", "--build-arg", "novalue"], "--build-arg"),
+    (["build", "-t", "x", "-f", "/dev/null", "--build-arg", "novalue"], "vial: --build-arg wants"),
     (["rm", "nothing-like-it"], "nothing-like-it"),
 ])
 def test_what_cannot_be_done_is_said_in_one_sentence(vial, arguments, said):
