@@ -20,6 +20,8 @@
 #define MAX_ARGS_BYTES (32 * 1024)
 /* ${A:-${B:-...}}: each level looks for its end in what the one around it has. */
 #define MAX_BRACES 16
+/* What Windows' editors put before the first line. Docker does not see it either. */
+#define BYTE_ORDER_MARK "\xef\xbb\xbf"
 
 typedef struct {
 	const char *at;           /* the next line */
@@ -588,9 +590,12 @@ static gboolean read_all(Reader *reader, GError **error)
 
 json_t *vial_dockerfile_parse(const char *text, json_t *args, json_t *env, const char *workdir, GError **error)
 {
-	Reader reader = {
-		.at = text, .given = args, .used = json_object(), .args = json_object(), .steps = json_array(), .workdir = g_strdup(workdir)
-	};
+	Reader reader = { .at = g_str_has_prefix(text, BYTE_ORDER_MARK) ? text + strlen(BYTE_ORDER_MARK) : text,
+		          .given = args,
+		          .used = json_object(),
+		          .args = json_object(),
+		          .steps = json_array(),
+		          .workdir = g_strdup(workdir) };
 	gboolean is_read;
 
 	reader.env = env ? json_deep_copy(env) : json_object();

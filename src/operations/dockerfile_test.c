@@ -48,6 +48,7 @@ static void test_runs(void)
 	expect("RUN [ -d /etc ] && echo yes\n", "[{\"run\": \"[ -d /etc ] && echo yes\"}]");
 	expect("RUN a && \\\n  # in between\n\n  b && \\ \n  c\nRUN d\r\n", "[{\"run\": \"a &&   b &&   c\"}, {\"run\": \"d\"}]");
 	expect("# nothing\n\n   # at all\n", "[]");
+	expect("\xef\xbb\xbfRUN a\r\n", "[{\"run\": \"a\"}]");
 }
 
 static void test_heredocs(void)
