@@ -180,7 +180,7 @@ def test_an_archive_of_nothing_is_one(client, base):
 
 
 def test_a_bomb_fills_the_guests_disk_and_nobody_elses(fresh, client, daemon):
-    """More than the disk has room for, sent as it is made; and a terabyte of holes, which is a file like any other."""
+    """More than the disk has room for, sent as it is made."""
     base = f"/v1/sandbox/{fresh.id}"
     before = daemon.rss_kb()
     fresh.exec(f"fallocate -l {fresh.info['disk_mb'] - 20}M most")
@@ -196,9 +196,6 @@ def test_a_bomb_fills_the_guests_disk_and_nobody_elses(fresh, client, daemon):
     answer = client.ask("POST", f"{base}/hydrate", bomb())
     assert "disk is full" in refusal(answer, 507)
     assert run(client, base, "rm", "/workspace/bomb", "/workspace/most")[2] == 0
-    fresh.exec("truncate -s 1T holes; tar --sparse -cf holes.tar holes; rm holes")
-    assert client.ask("POST", f"{base}/hydrate", fresh.read("/workspace/holes.tar")).status == 200
-    assert fresh.exec("stat -c %s holes; du -m holes | cut -f1")["stdout"] == f"{1 << 40}\n0\n"
     assert daemon.rss_kb() - before < 64 * 1024
 
 
