@@ -98,17 +98,24 @@ static gboolean on_event(VialOperation *operation, json_t *event)
 
 /* The end */
 
+/* tar has two ways to tell: the disk was full, or it became full within a block. */
+static gboolean tells_of_full_disk(const char *complaint)
+{
+	return strstr(complaint, "No space left on device") || strstr(complaint, "Wrote only");
+}
+
 static void fail(const Archive *archive, gint64 exit_code, GError **error)
 {
-	gboolean is_full = strstr(archive->complaint->str, "No space left on device") != NULL;
+	gboolean is_full = tells_of_full_disk(archive->complaint->str);
 	g_autofree char *said = g_utf8_make_valid(archive->complaint->str, (gssize)archive->complaint->len);
 
 	g_strdelimit(g_strstrip(said), "\r\n\t", ' ');
-	if (exit_code == 127)
+	if (archive->writer && is_full)
+		vial_fail(error, VIAL_ERROR_NO_SPACE, "the archive could not be unpacked, the sandbox's disk is full: %s", said);
+	else if (exit_code == 127)
 		vial_fail(error, VIAL_ERROR_INVALID, "this sandbox has no tar or no find any more, which archives are made with: %s", said);
 	else if (archive->writer)
-		vial_fail(error, is_full ? VIAL_ERROR_NO_SPACE : VIAL_ERROR_INVALID, "the archive could not be unpacked: %s",
-		          *said ? said : "tar was ended");
+		vial_fail(error, VIAL_ERROR_INVALID, "the archive could not be unpacked: %s", *said ? said : "tar was ended");
 	else
 		vial_fail(error, VIAL_ERROR_INVALID, "the folder could not be packed: %s", *said ? said : "tar was ended");
 }

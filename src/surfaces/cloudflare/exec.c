@@ -7,6 +7,9 @@
  * The Python one takes any exit for an exit and any early end for a broken line. Only what is silent until the client itself gives up, five seconds
  * after the time limit that it asked for, is a timeout to it. So when the limit has ended the command we say nothing. The JavaScript one would wait
  * for ever: whoever is still there after a while hears the exit code that timeout(1) has for this.
+ *
+ * To both an error is a broken line, of which they tell no reason. So a program that is not there is what it is to a shell: an exit code, and a
+ * sentence.
  */
 #include "operations/exec.h"
 
@@ -16,12 +19,15 @@
 
 #define SILENCE_AFTER_TIMEOUT_MS 8000
 #define EXIT_TIMED_OUT 124
+#define EXIT_NOT_EXECUTABLE 126
+#define EXIT_NO_PROGRAM 127
 
 static const char *const stream_names[] = { [VIAL_OUTPUT_STDOUT] = "stdout", [VIAL_OUTPUT_STDERR] = "stderr" };
 
 typedef struct {
 	GByteArray *cut[2]; /* the beginning of a character, by stream */
 	guint silence_id;
+	gboolean is_asked; /* the guest: what is not found from here on is the program */
 } Stream;
 
 static Stream *stream_new(void)
@@ -109,12 +115,42 @@ static gboolean on_silence_over(gpointer data)
 	return G_SOURCE_REMOVE;
 }
 
+/* Begins the stream only when there is a process, so that what cannot be done is an ordinary error. */
+static void on_begun(VialOperation *operation, gpointer data)
+{
+	VialExchange *exchange = data;
+
+	exchange->operation = operation;
+	((Stream *)exchange->state)->is_asked = TRUE;
+}
+
+static void on_started(VialOperation *operation, gint64 pid, gpointer data)
+{
+	vial_exchange_sse_begin(operation, data);
+}
+
+/* As a shell tells of it; FALSE when it is nothing of the kind. */
+static gboolean send_unstarted(VialExchange *exchange, const GError *error)
+{
+	gboolean is_missing = g_error_matches(error, VIAL_ERROR, VIAL_ERROR_NOT_FOUND);
+	g_autofree char *sentence = NULL;
+
+	if (exchange->is_streaming || !((Stream *)exchange->state)->is_asked ||
+	    (!is_missing && !g_error_matches(error, VIAL_ERROR, VIAL_ERROR_FORBIDDEN)))
+		return FALSE;
+	sentence = g_strconcat(error->message, "\n", NULL);
+	vial_exchange_sse_begin(NULL, exchange);
+	send_bytes(exchange, VIAL_OUTPUT_STDERR, (const guint8 *)sentence, strlen(sentence));
+	send_exit(exchange, is_missing ? EXIT_NO_PROGRAM : EXIT_NOT_EXECUTABLE);
+	return TRUE;
+}
+
 static void on_end(const VialExecEnd *end, const GError *error, gpointer data)
 {
 	VialExchange *exchange = data;
 
 	exchange->operation = NULL;
-	if (vial_exchange_fail_early(exchange, error))
+	if (send_unstarted(exchange, error) || vial_exchange_fail_early(exchange, error))
 		return;
 	if (error)
 		finish(exchange, "error", json_pack("{s:s}", "error", error->message));
@@ -138,7 +174,7 @@ static gboolean decode(VialRequest *request, VialExecRequest *out, GError **erro
 
 void vial_cloudflare_exec(VialRequest *request)
 {
-	static const VialExecSink sink = { .begun = vial_exchange_sse_begin, .output = on_output, .end = on_end };
+	static const VialExecSink sink = { .begun = on_begun, .started = on_started, .output = on_output, .end = on_end };
 	VialCaller caller = vial_surface_caller(request);
 	VialExchange *exchange = vial_exchange_new(request, stream_new(), stream_free);
 	VialOperation *operation = NULL;
