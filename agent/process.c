@@ -426,12 +426,12 @@ static bool kill_on_terminal(const struct vial_process *process, void *data)
 
 int vial_process_signal(struct vial_process_run *run, int signal)
 {
-	if (!run->child)
-		return -ESRCH;
+	int result = run->child ? vial_child_signal(run->child, signal, true) : -ESRCH;
+
 	/* The jobs of a shell have groups of their own, and nothing else would end them. */
-	if (signal == SIGKILL && run->is_pty && run->outer_pid > 1)
+	if (result == 0 && signal == SIGKILL && run->is_pty && run->outer_pid > 1)
 		vial_procfs_for_each(kill_on_terminal, run);
-	return vial_child_signal(run->child, signal, true);
+	return result;
 }
 
 static void on_unkillable(struct vial_timer *timer, void *data)
