@@ -7,11 +7,15 @@
 #include "service/app.h"
 #include "util/json.h"
 
+#define SANDBOXES "/v1/sandboxes"
+
+/* Of a sandbox; agents have calls of the same names. */
 static gboolean is_native(const VialRequest *request, const char *method)
 {
 	const VialRouteTable *table = vial_request_table(request);
 
-	return table && strcmp(table->name, "native") == 0 && strcmp(vial_request_method(request), method) == 0;
+	return table && strcmp(table->name, "native") == 0 && strcmp(vial_request_method(request), method) == 0 &&
+	       g_str_has_prefix(vial_request_path(request), SANDBOXES);
 }
 
 static gboolean says(const VialRequest *request, const char *field)
@@ -39,7 +43,7 @@ gboolean vial_podflare_is_create(const VialRequest *request)
 	const char *name;
 	json_t *value;
 
-	if (!is_native(request, "POST") || !g_str_has_suffix(vial_request_path(request), "/v1/sandboxes"))
+	if (!is_native(request, "POST") || strcmp(vial_request_path(request), SANDBOXES) != 0)
 		return FALSE;
 	json_object_foreach (vial_request_json((VialRequest *)request), name, value) {
 		gboolean is_own = g_strv_contains(own, name);
