@@ -3,9 +3,12 @@
 
 import importlib
 import os
+import re
 import subprocess
 import sys
+import textwrap
 import time
+from pathlib import Path
 
 import pytest
 
@@ -139,6 +142,15 @@ def test_no_character_is_lost_on_any_way(box):
     assert box.run_code(f"{STRANGE!r}").stdout == repr(STRANGE)
     assert box.run_code(r"import sys; sys.stdout.buffer.write(b'a\xed\xa0\x80b')").stdout.strip("0123456789\n").strip("\ufffd") in ("a\ufffdb", "a" + "\ufffd" * 3 + "b")
     assert box.run_code("print('a\\r\\nb')").stdout == "a\r\nb"
+    run = box.run_code(f"text = '{STRANGE}'\nprint(text)")
+    assert (run.stdout, run.stderr) == (STRANGE, ""), "what is strange may stand in the code itself"
+
+
+@covers("Podflare Python 0.0.22", "Sandbox.run_code")
+def test_a_line_is_whole_up_to_what_anybody_may_take(box):
+    assert len(box.run_code("print('x' * 9_000_000, end='')").stdout) == 9_000_000
+    first, rest = box.run_code("print('y' * 17_000_000)").stdout.split("\n")
+    assert first + rest == "y" * 17_000_000 and len(first) >= 16 * 1024 * 1024
 
 
 @covers("Podflare Python 0.0.22", "Sandbox.run_code")
@@ -165,6 +177,27 @@ def test_a_language_that_is_not_there_is_told_as_output(box):
     run = box.run_code("1", language="cobol")
     assert run.exit_code == -1 and not run.ok and "cobol" in run.stderr and "python" in run.stderr
     assert box.run_code("[1, 2].length", language="javascript").stdout == "2"
+
+
+@covers("Podflare Python 0.0.22", "Sandbox.run_code")
+def test_a_sandbox_that_is_ended_under_a_run_says_so(podflare, transport):
+    sandbox = podflare.Sandbox(client=transport)
+    events = sandbox.run_code_stream("import time\nprint('begun')\ntime.sleep(600)")
+    assert next(events).data == "begun"
+    sandbox.close()
+    last = list(events)
+    assert [event.type for event in last] == ["stderr", "exit"] and last[0].data and last[-1].data == -1
+
+
+def test_a_server_that_goes_away_is_an_error_of_the_line(podflare, start_daemon):
+    daemon = start_daemon()
+    sandbox = podflare.Sandbox(client=podflare.Client(host=daemon.url + "/podflare", api_key=daemon.key, timeout=slow(30)))
+    events = sandbox.run_code_stream("import time\nprint('begun')\ntime.sleep(600)")
+    assert next(events).data == "begun"
+    daemon.kill()
+    with pytest.raises(sys.modules["httpx"].TransportError):
+        list(events)
+    daemon.start()
 
 
 # Files
@@ -282,6 +315,14 @@ def test_both_variables_are_needed(podflare, python_packages, daemon, tmp_path):
                       HOME=str(tmp_path))
     assert done.stdout.split() == ["42", "42", "True"], done.stderr[-2000:]
     assert not list(tmp_path.rglob("region-cache.json")), "nothing that would lead later sandboxes elsewhere was kept"
+
+
+def test_the_sample_does_what_it_says(podflare, python_packages, daemon, tmp_path):
+    here, page = daemon.url + "/podflare", (Path(__file__).resolve().parents[2] / "docs/podflare.md").read_text(encoding="utf-8")
+    (source, says), = re.findall(r"^```python\n(.*?)^```\n\nprints\n\n((?:    [^\n]*\n)+)", page, re.MULTILINE | re.DOTALL)
+    done = run_script(python_packages("podflare==0.0.22"), source, PODFLARE_API_URL=here, PODFLARE_HOSTD_URL=here, PODFLARE_API_KEY=daemon.key,
+                      HOME=str(tmp_path))
+    assert done.stdout == textwrap.dedent(says), done.stderr[-2000:]
 
 
 def test_a_trace_goes_through(podflare, daemon, client):
