@@ -538,25 +538,28 @@ int vial_ctx_create(const char *id, const struct vial_language *language, const 
 	return 0;
 }
 
-struct vial_ctx *vial_ctx_default(const struct vial_language *language, bool is_warm, const char **out_error)
+struct vial_ctx *vial_ctx_default(const struct vial_language *language, const struct vial_user *user, bool is_warm, const char **out_error)
 {
 	const struct vial_language *kernel = vial_language_find(language->kernel);
+	struct vial_user usual;
 	char id[VIAL_CTX_ID_BYTES];
-	struct vial_user user;
 	struct vial_ctx *ctx;
 	int result;
 
-	snprintf(id, sizeof(id), DEFAULT_PREFIX "%s", kernel->name);
+	if (user && (vial_user_find(NULL, &usual) < 0 || user->uid != usual.uid))
+		snprintf(id, sizeof(id), DEFAULT_PREFIX "%s-%u", kernel->name, (unsigned)user->uid);
+	else
+		snprintf(id, sizeof(id), DEFAULT_PREFIX "%s", kernel->name);
 	ctx = vial_ctx_find(id);
 	if (ctx && ctx->state == VIAL_CTX_DEAD && ctx->failures == 0)
 		vial_ctx_restart(ctx);
 	if (ctx)
 		return ctx;
-	if (vial_user_find(NULL, &user) < 0) {
+	if (!user && vial_user_find(NULL, &usual) < 0) {
 		*out_error = "this sandbox has no user named \"user\"";
 		return NULL;
 	}
-	result = vial_ctx_create(id, kernel, vial_workdir(), &user, is_warm, &ctx);
+	result = vial_ctx_create(id, kernel, vial_workdir(), user ? user : &usual, is_warm, &ctx);
 	if (result == 0)
 		return ctx;
 	*out_error = result == -ENOSPC ? "this sandbox has as many contexts as it may have; delete one" : "out of memory";

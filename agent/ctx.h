@@ -79,8 +79,9 @@ struct vial_ctx {
 
 struct vial_ctx *vial_ctx_first(void);
 struct vial_ctx *vial_ctx_find(const char *id);
-/* The language's default context, made if needed. NULL with *out_error: the table is full, or it cannot be started. */
-struct vial_ctx *vial_ctx_default(const struct vial_language *language, bool is_warm, const char **out_error);
+/* The language's default context, made if needed; `user` NULL: the sandbox's, else one of that user's own. NULL with *out_error: the table is full,
+ * or it cannot be started. */
+struct vial_ctx *vial_ctx_default(const struct vial_language *language, const struct vial_user *user, bool is_warm, const char **out_error);
 /* `id` NULL: a new one. -EEXIST, -ENOSPC (VIAL_CTX_MAX), or what starting a kernel says. */
 int vial_ctx_create(const char *id, const struct vial_language *language, const char *cwd, const struct vial_user *user, bool is_warm,
                     struct vial_ctx **out_ctx);

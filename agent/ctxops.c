@@ -159,6 +159,8 @@ static void run_code(struct vial_stream *stream, json_t *request)
 {
 	const struct vial_language *language = NULL;
 	const char *name = NULL, *problem;
+	bool has_user = !json_is_null(json_object_get(request, "user")) && json_object_get(request, "user");
+	struct vial_user user;
 	struct vial_ctx *ctx;
 
 	if (json_object_get(request, "id")) {
@@ -172,7 +174,11 @@ static void run_code(struct vial_stream *stream, json_t *request)
 	language = find_language(stream, name);
 	if (!language)
 		return;
-	ctx = vial_ctx_default(language, false, &problem);
+	if (has_user && vial_user_from_json(request, &user) < 0) {
+		vial_stream_close_error(stream, VIAL_INVALID, "the field \"user\" names nobody in this sandbox");
+		return;
+	}
+	ctx = vial_ctx_default(language, has_user ? &user : NULL, false, &problem);
 	if (ctx)
 		vial_run_accept(ctx, stream, request, strcmp(language->name, "typescript") == 0);
 	else
@@ -247,7 +253,7 @@ static void warm_all(struct warming *warming)
 {
 	for (size_t i = 0; i < warming->language_count; i++) {
 		const char *problem = NULL;
-		struct vial_ctx *ctx = vial_ctx_default(warming->languages[i], true, &problem);
+		struct vial_ctx *ctx = vial_ctx_default(warming->languages[i], NULL, true, &problem);
 
 		if (ctx && warming->is_touch)
 			vial_ctx_touch(ctx);

@@ -30,6 +30,8 @@ static const struct vial_op ops[] = {
 	{ "ports", vial_op_ports },
 	{ "proc.attach", vial_op_proc_attach },
 	{ "proc.list", vial_op_proc_list },
+	{ "proc.read", vial_op_proc_read },
+	{ "proc.resize", vial_op_proc_resize },
 	{ "proc.signal", vial_op_proc_signal },
 	{ "proc.stdin", vial_op_proc_stdin },
 	{ "tcp", vial_op_tcp },

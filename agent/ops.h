@@ -26,7 +26,7 @@ struct vial_op {
 /* NULL when there is none of that name. */
 const struct vial_op *vial_op_find(const char *name);
 
-vial_op_fn vial_op_exec, vial_op_proc_attach, vial_op_proc_list, vial_op_proc_signal, vial_op_proc_stdin;
+vial_op_fn vial_op_exec, vial_op_proc_attach, vial_op_proc_list, vial_op_proc_read, vial_op_proc_resize, vial_op_proc_signal, vial_op_proc_stdin;
 vial_op_fn vial_op_fs_read, vial_op_fs_write, vial_op_fs_list, vial_op_fs_stat, vial_op_fs_mkdir, vial_op_fs_move, vial_op_fs_remove,
 	vial_op_fs_watch;
 vial_op_fn vial_op_tcp, vial_op_ports, vial_op_metrics, vial_op_net_resolver, vial_op_layer;

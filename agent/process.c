@@ -133,17 +133,22 @@ static json_t *exec_result_of(struct vial_process_run *run)
 	return result;
 }
 
-static void detach(struct vial_attached *attached)
+void vial_process_listen(struct vial_attached *attached)
+{
+	attached->next = attached->run->attached;
+	attached->run->attached = attached;
+}
+
+void vial_process_detach(struct vial_attached *attached)
 {
 	struct vial_attached **link = &attached->run->attached;
 
 	while (*link != attached)
 		link = &(*link)->next;
 	*link = attached->next;
-	free(attached);
+	forget_old();
 }
 
-static void send_ring(struct vial_stream *stream);
 static size_t take_output(struct vial_process_output *output, const uint8_t *bytes, size_t size_bytes);
 
 /*
@@ -194,7 +199,7 @@ static void finish(struct vial_process_run *run)
 	}
 	for (struct vial_attached *attached = run->attached, *next; attached; attached = next) {
 		next = attached->next;
-		send_ring(attached->stream);
+		attached->on_done(attached);
 	}
 	forget_old();
 }
@@ -337,6 +342,16 @@ static void watch_outputs(struct vial_process_run *run)
 
 /* --- attached streams --- */
 
+static void end_attached(struct vial_stream *stream, json_t *result)
+{
+	struct vial_attached *attached = vial_stream_data(stream);
+
+	vial_process_detach(attached);
+	free(attached);
+	if (result)
+		vial_stream_close_ok(stream, result);
+}
+
 static void send_ring(struct vial_stream *stream)
 {
 	struct vial_attached *attached = vial_stream_data(stream);
@@ -355,23 +370,23 @@ static void send_ring(struct vial_stream *stream)
 	if (got > 0) {
 		vial_stream_wait_writable(stream);
 	} else if (run->is_done) {
-		json_t *result = result_of(run);
-
-		detach(attached);
-		vial_stream_close_ok(stream, result);
-		forget_old();
+		end_attached(stream, result_of(run));
 	}
+}
+
+static void on_attached_done(struct vial_attached *attached)
+{
+	send_ring(attached->stream);
 }
 
 static void on_attached_cancel(struct vial_stream *stream)
 {
-	detach(vial_stream_data(stream));
-	vial_stream_close_ok(stream, json_pack("{s:b}", "detached", 1));
+	end_attached(stream, json_pack("{s:b}", "detached", 1));
 }
 
 static void on_attached_drop(struct vial_stream *stream)
 {
-	detach(vial_stream_data(stream));
+	end_attached(stream, NULL);
 }
 
 static void on_attached_event(struct vial_stream *stream, json_t *event);
@@ -391,8 +406,8 @@ void vial_process_attach(struct vial_process_run *run, struct vial_stream *strea
 		vial_stream_close_errno(stream, ENOMEM, "cannot attach");
 		return;
 	}
-	*attached = (struct vial_attached){ .next = run->attached, .run = run, .stream = stream };
-	run->attached = attached;
+	*attached = (struct vial_attached){ .run = run, .stream = stream, .on_done = on_attached_done };
+	vial_process_listen(attached);
 	vial_stream_set_handlers(stream, &attached_handlers, attached);
 	vial_stream_send_event(stream, json_pack("{s:s,s:i}", "event", "started", "pid", (int)run->pid));
 	vial_stream_wait_writable(stream);
@@ -400,11 +415,23 @@ void vial_process_attach(struct vial_process_run *run, struct vial_stream *strea
 
 /* --- signals and deadlines --- */
 
+static bool kill_on_terminal(const struct vial_process *process, void *data)
+{
+	const struct vial_process_run *run = data;
+
+	if (process->session == run->outer_pid)
+		kill(process->pid, SIGKILL);
+	return true;
+}
+
 int vial_process_signal(struct vial_process_run *run, int signal)
 {
-	if (!run->child)
-		return -ESRCH;
-	return vial_child_signal(run->child, signal, true);
+	int result = run->child ? vial_child_signal(run->child, signal, true) : -ESRCH;
+
+	/* The jobs of a shell have groups of their own, and nothing else would end them. */
+	if (result == 0 && signal == SIGKILL && run->is_pty && run->outer_pid > 1)
+		vial_procfs_for_each(kill_on_terminal, run);
+	return result;
 }
 
 static void on_unkillable(struct vial_timer *timer, void *data)

@@ -39,11 +39,13 @@ struct vial_process_input {
 	void (*on_drained)(struct vial_stream *source); /* all written after is_ending, or the process is gone */
 };
 
+/* Somebody who reads what the ring gets. */
 struct vial_attached {
 	struct vial_attached *next;
 	struct vial_process_run *run;
-	struct vial_stream *stream;
+	struct vial_stream *stream; /* its on_writable comes when there is something new and room for it */
 	struct vial_ring_reader reader;
+	void (*on_done)(struct vial_attached *attached); /* the process has ended, and all it wrote is in the ring */
 };
 
 struct vial_process_run {
@@ -92,12 +94,18 @@ struct vial_process_options {
 /* Takes the stream over in any case: it is closed when the process has ended, or could not start. */
 void vial_process_start(struct vial_stream *stream, const struct vial_process_options *options);
 
+/* The one that a request's "pid" names; NULL after closing the stream. */
+struct vial_process_run *vial_request_process(struct vial_stream *stream, json_t *request);
 struct vial_process_run *vial_process_find(pid_t pid);
 struct vial_process_run *vial_process_first(void);
 /* Takes the stream over: the ring, live output, and the same CLOSE as exec. */
 void vial_process_attach(struct vial_process_run *run, struct vial_stream *stream);
+/* For other ways to read the ring: `attached` is the caller's, with run and stream set. */
+void vial_process_listen(struct vial_attached *attached);
+void vial_process_detach(struct vial_attached *attached);
 /* SIGTERM to its group, SIGKILL after the grace time. */
 void vial_process_end(struct vial_process_run *run);
+/* To its group; SIGKILL to everyone on its terminal, where it has one. */
 int vial_process_signal(struct vial_process_run *run, int signal);
 void vial_process_resize(struct vial_process_run *run, unsigned short rows, unsigned short columns);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* proc.list, proc.attach, proc.signal, proc.stdin: what can be done later to a process that exec started. */
+/* proc.list, proc.attach, proc.signal, proc.resize, proc.stdin: what can be done later to a process that exec started. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,12 +8,13 @@
 #include "ops.h"
 #include "process.h"
 #include "procfs.h"
+#include "pty.h"
 #include "signals.h"
 
 /* Of those that run; with the exited ones the answer stays below one frame. */
 #define MAX_LISTED 160
 
-static struct vial_process_run *read_pid(struct vial_stream *stream, json_t *request)
+struct vial_process_run *vial_request_process(struct vial_stream *stream, json_t *request)
 {
 	struct vial_process_run *run;
 	json_int_t pid;
@@ -28,7 +29,7 @@ static struct vial_process_run *read_pid(struct vial_stream *stream, json_t *req
 
 void vial_op_proc_attach(struct vial_stream *stream, json_t *request)
 {
-	struct vial_process_run *run = read_pid(stream, request);
+	struct vial_process_run *run = vial_request_process(stream, request);
 
 	if (!run)
 		return;
@@ -40,7 +41,7 @@ void vial_op_proc_attach(struct vial_stream *stream, json_t *request)
 
 void vial_op_proc_signal(struct vial_stream *stream, json_t *request)
 {
-	struct vial_process_run *run = read_pid(stream, request);
+	struct vial_process_run *run = vial_request_process(stream, request);
 	int signal = vial_signal_from_json(json_object_get(request, "signal"));
 	int result;
 
@@ -57,6 +58,24 @@ void vial_op_proc_signal(struct vial_stream *stream, json_t *request)
 		vial_stream_close_errno(stream, result, "cannot signal process %d", (int)run->pid);
 	else
 		vial_stream_close_ok(stream, NULL);
+}
+
+void vial_op_proc_resize(struct vial_stream *stream, json_t *request)
+{
+	struct vial_process_run *run = vial_request_process(stream, request);
+	json_int_t rows, columns;
+
+	if (!run || !vial_request_integer(stream, request, "rows", 1, VIAL_PTY_MAX_CELLS, 0, &rows) ||
+	    !vial_request_integer(stream, request, "cols", 1, VIAL_PTY_MAX_CELLS, 0, &columns))
+		return;
+	if (rows == 0 || columns == 0) {
+		vial_stream_close_error(stream, VIAL_INVALID, "the fields \"rows\" and \"cols\" are required");
+	} else if (!run->is_pty) {
+		vial_stream_close_error(stream, VIAL_CONFLICT, "process %d has no terminal", (int)run->pid);
+	} else {
+		vial_process_resize(run, (unsigned short)rows, (unsigned short)columns);
+		vial_stream_close_ok(stream, NULL);
+	}
 }
 
 /* --- proc.stdin --- */
@@ -113,7 +132,7 @@ static const struct vial_stream_handlers stdin_handlers = { .on_data = on_data, 
 
 void vial_op_proc_stdin(struct vial_stream *stream, json_t *request)
 {
-	struct vial_process_run *run = read_pid(stream, request);
+	struct vial_process_run *run = vial_request_process(stream, request);
 	struct feeding *feeding;
 	bool closes;
 
@@ -176,6 +195,8 @@ static json_t *describe(const struct vial_process_run *run, const struct usage *
 	                    "cwd", vial_json_text(run->cwd), "started_at_ms", (json_int_t)run->started_at_ms, "state",
 	                    run->is_exited ? "exited" : "running", "cpu_ms", (json_int_t)cpu_ms, "rss_kb", (json_int_t)rss_kb, "background",
 	                    run->is_background);
+	if (process && run->is_pty)
+		json_object_set_new(process, "pty", json_true());
 	if (process && run->is_exited)
 		json_object_set_new(process, "exit_code", json_integer(run->exit.exit_code));
 	return process;

@@ -10,6 +10,7 @@
 
 struct vial_ring {
 	uint64_t first, end; /* absolute positions: oldest piece, next piece */
+	uint64_t dropped;    /* bytes of the pieces before the oldest */
 	uint8_t bytes[VIAL_RING_BYTES];
 };
 
@@ -18,7 +19,7 @@ struct vial_ring *vial_ring_new(void)
 	struct vial_ring *ring = malloc(sizeof(*ring));
 
 	if (ring)
-		ring->first = ring->end = 0;
+		ring->first = ring->end = ring->dropped = 0;
 	return ring;
 }
 
@@ -59,8 +60,12 @@ static void put_piece(struct vial_ring *ring, uint8_t channel, const uint8_t *by
 	uint8_t header[HEADER_BYTES] = { (uint8_t)size_bytes, (uint8_t)(size_bytes >> 8), (uint8_t)(size_bytes >> 16), channel };
 	uint8_t ignored;
 
-	while (ring->end + HEADER_BYTES + size_bytes - ring->first > VIAL_RING_BYTES)
-		ring->first += HEADER_BYTES + read_header(ring, ring->first, &ignored);
+	while (ring->end + HEADER_BYTES + size_bytes - ring->first > VIAL_RING_BYTES) {
+		size_t oldest = read_header(ring, ring->first, &ignored);
+
+		ring->first += HEADER_BYTES + oldest;
+		ring->dropped += oldest;
+	}
 	copy_in(ring, ring->end, header, sizeof(header));
 	copy_in(ring, ring->end + HEADER_BYTES, bytes, size_bytes);
 	ring->end += HEADER_BYTES + size_bytes;
@@ -94,4 +99,20 @@ size_t vial_ring_get(const struct vial_ring *ring, struct vial_ring_reader *read
 	if (reader->offset == length)
 		*reader = (struct vial_ring_reader){ .position = reader->position + HEADER_BYTES + length };
 	return size_bytes;
+}
+
+uint64_t vial_ring_seek(const struct vial_ring *ring, uint64_t since, struct vial_ring_reader *out_reader)
+{
+	uint64_t position = ring->first, number = ring->dropped;
+	uint8_t ignored;
+
+	for (size_t length; position < ring->end; position += HEADER_BYTES + length, number += length) {
+		length = read_header(ring, position, &ignored);
+		if (since >= number + length)
+			continue;
+		*out_reader = (struct vial_ring_reader){ .position = position, .offset = since > number ? (size_t)(since - number) : 0 };
+		return since > number ? since : number;
+	}
+	*out_reader = (struct vial_ring_reader){ .position = ring->end };
+	return number;
 }

@@ -75,11 +75,34 @@ static void a_write_larger_than_the_ring_keeps_its_end(void)
 	vial_ring_free(ring);
 }
 
+static void a_reader_can_begin_at_any_byte(void)
+{
+	static uint8_t large[VIAL_RING_BYTES];
+	struct vial_ring *ring = vial_ring_new();
+	struct vial_ring_reader reader = { 0 };
+	uint8_t channel;
+
+	assert(vial_ring_seek(ring, 0, &reader) == 0 && vial_ring_seek(ring, 7, &reader) == 0);
+	vial_ring_put(ring, 1, (const uint8_t *)"abc", 3);
+	vial_ring_put(ring, 2, (const uint8_t *)"defg", 4);
+	assert(vial_ring_seek(ring, 4, &reader) == 4 && vial_ring_get(ring, &reader, &channel, buffer, sizeof(buffer)) == 3);
+	assert(memcmp(buffer, "efg", 3) == 0 && channel == 2 && vial_ring_get(ring, &reader, &channel, buffer, sizeof(buffer)) == 0);
+	assert(vial_ring_seek(ring, 3, &reader) == 3 && vial_ring_get(ring, &reader, &channel, buffer, 2) == 2 && buffer[0] == 'd');
+	assert(vial_ring_seek(ring, 1000, &reader) == 7 && vial_ring_get(ring, &reader, &channel, buffer, sizeof(buffer)) == 0);
+	memset(large, 'x', sizeof(large));
+	vial_ring_put(ring, 1, large, sizeof(large));
+	/* What was dropped counts, and is not there. */
+	assert(vial_ring_seek(ring, 2, &reader) > 7 && vial_ring_get(ring, &reader, &channel, buffer, 1) == 1 && buffer[0] == 'x');
+	assert(vial_ring_seek(ring, UINT64_MAX, &reader) == 7 + sizeof(large));
+	vial_ring_free(ring);
+}
+
 int main(void)
 {
 	pieces_come_back_in_order_with_their_channel();
 	an_overrun_reader_goes_on_at_the_oldest_piece();
 	a_write_larger_than_the_ring_keeps_its_end();
-	puts("3 passed");
+	a_reader_can_begin_at_any_byte();
+	puts("4 passed");
 	return 0;
 }

@@ -39,6 +39,7 @@
 #include "service/slots.h"
 #include "service/snapshot.h"
 #include "service/template.h"
+#include "service/webhook.h"
 #include "surfaces/native/routes.h"
 #include "surfaces/shared/surface.h"
 #include "surfaces/shared/tables.h"
@@ -201,6 +202,8 @@ static gboolean open_governance(VialApp *app, GError **error)
 	if (!problem)
 		app->oidc = vial_oidc_new(app->config, &problem);
 	if (!problem)
+		app->webhook = vial_webhook_new(app->config, &problem);
+	if (!problem)
 		return TRUE;
 	g_propagate_error(error, g_steal_pointer(&problem));
 	return FALSE;
@@ -270,6 +273,7 @@ static void close_parts(Daemon *daemon)
 	vial_manifests_free(app->manifests);
 	vial_engine_free(app->engine);
 	vial_oidc_free(app->oidc);
+	vial_webhook_free(app->webhook);
 	vial_strangers_free(app->strangers);
 	vial_keys_free(app->keys);
 	vial_quota_book_free(app->quota_book);

@@ -22,6 +22,8 @@
 #define VIAL_TERMINAL_MAX_CELLS 4095 /* rows or columns */
 #define VIAL_TERMINAL_DEFAULT_ROWS 24
 #define VIAL_TERMINAL_DEFAULT_COLS 80
+#define VIAL_TERMINAL_READ_BYTES (1024 * 1024) /* in one answer: as much as is kept */
+#define VIAL_TERMINAL_WAIT_MS 30000            /* for something to read */
 
 /* Code and commands: the longest time limit one may ask for, a week. 0 is none. */
 #define VIAL_TIMEOUT_MAX_MS (7LL * 24 * 3600 * 1000)
@@ -68,8 +70,10 @@
 #define VIAL_MEMORY_MAX_MB (64 * 1024)
 #define VIAL_DISK_MIN_MB 64
 #define VIAL_DISK_MAX_MB (64 * 1024)
+#define VIAL_DISK_MAX_GB 64
 #define VIAL_LIFETIME_MAX_SECONDS 2147483647 /* ttl_seconds, idle_seconds; 0 is no end */
 #define VIAL_TIMEOUT_DEFAULT_SECONDS 300     /* of sandboxes whose clients count with a life this short unless they say (E2B) */
+#define VIAL_SPACE_IDLE_SECONDS 300          /* after which one that is to freeze does, where nobody says when (Podflare) */
 #define VIAL_PREVIEW_DEFAULT_TTL_SECONDS 3600
 #define VIAL_PREVIEW_MAX_TTL_SECONDS (7 * 24 * 3600)
 
@@ -96,6 +100,7 @@
 #define VIAL_ANSWER_RESULTS_BYTES (16 * 1024 * 1024) /* of all results together; the kernels' limit for one is the same */
 #define VIAL_ANSWER_MAX_BYTES (2 * VIAL_ANSWER_OUTPUT_BYTES + VIAL_ANSWER_RESULTS_BYTES)
 #define VIAL_ANSWER_RESULTS_MAX 10000
+#define VIAL_LINE_MAX_BYTES (16 * 1024 * 1024)       /* of output that is told by the line: the rest is another */
 #define VIAL_ANSWER_ENTRIES_BYTES (16 * 1024 * 1024) /* of a folder's listing */
 /* Of each of stdout and stderr of a cell: unless the request says otherwise when collected, and at most. */
 #define VIAL_OUTPUT_DEFAULT_BYTES (1024 * 1024)

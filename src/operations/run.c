@@ -330,7 +330,7 @@ static gboolean check(const VialRunRequest *request, GError **error)
 {
 	if (!request->code)
 		return vial_fail(error, VIAL_ERROR_INVALID, "field \"code\" is required");
-	return vial_check_text("language", request->language, VIAL_LANGUAGE_MAX_BYTES, error) &&
+	return vial_check_text("language", request->language, VIAL_LANGUAGE_MAX_BYTES, error) && vial_check_user(request->user, error) &&
 	       vial_check_int("timeout_ms", request->timeout_ms, 0, VIAL_TIMEOUT_MAX_MS, error) &&
 	       vial_check_int("max_output_bytes", request->max_output_bytes, 0, VIAL_OUTPUT_MAX_BYTES, error) &&
 	       vial_check_env(request->env, error) && check_argv(request->argv, error);
@@ -350,6 +350,8 @@ static json_t *make_open(const VialRunRequest *request, json_t *code, const Vial
 		json_object_set_new(open, "id", json_string(request->context));
 	else
 		json_object_set_new(open, "language", json_string(request->language ? request->language : "python"));
+	if (!request->context && request->user)
+		json_object_set_new(open, "user", json_string(request->user));
 	if (request->timeout_ms > 0)
 		json_object_set_new(open, "timeout_ms", json_integer(request->timeout_ms));
 	json_object_set_new(open, "max_results_bytes", json_integer(budget->max_results_bytes));
@@ -372,6 +374,7 @@ static json_t *make_record(const VialCaller *caller, const VialRunRequest *reque
 	               caller->app->audit);
 	vial_facts_copy(body, "language", json_object_get(open, "language"));
 	vial_facts_copy(body, "context", json_object_get(open, "id"));
+	vial_facts_copy(body, "user", json_object_get(open, "user"));
 	vial_facts_copy(body, "argv", request->argv);
 	vial_facts_copy(body, "timeout_ms", json_object_get(open, "timeout_ms"));
 	vial_facts_env(body, request->env);

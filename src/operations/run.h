@@ -11,6 +11,7 @@
 typedef struct {
 	GBytes *code;            /* UTF-8 without NUL */
 	const char *language;    /* of the default context that is meant; NULL: python */
+	const char *user;        /* whose; NULL: the sandbox's own */
 	const char *context;     /* the id of a context instead; NULL: none */
 	gint64 timeout_ms;       /* 0: none */
 	gint64 max_output_bytes; /* of each of stdout and stderr, or VIAL_UNSAID */

@@ -70,6 +70,23 @@ static gboolean check_create(VialCreateRequest *request, int *out_on_idle, GErro
 	       vial_check_env(request->env, error);
 }
 
+/* A disk is as large as its template's. */
+static gboolean has_disk(const VialCaller *caller, const VialCreateRequest *request, GError **error)
+{
+	const char *name = request->template_name ? request->template_name : caller->app->config->default_template;
+	const VialTemplate *template = vial_templates_find_in(caller->app->templates, caller->principal->project, name);
+
+	if (!vial_check_int("disk_gb", request->disk_gb, 0, VIAL_DISK_MAX_GB, error))
+		return FALSE;
+	/* That there is none is told where it would be used. */
+	if (request->disk_gb == VIAL_UNSAID || !template || template->limits.disk_mb >= request->disk_gb * 1024)
+		return TRUE;
+	return vial_fail(error, VIAL_ERROR_INVALID,
+	                 "a sandbox of %s has a disk of %" G_GINT64_FORMAT " MB, and %" G_GINT64_FORMAT
+	                 " GB are wanted: choose a template with a larger one",
+	                 template->name, (gint64) template->limits.disk_mb, request->disk_gb);
+}
+
 /* Everything but the environment's values. */
 static json_t *create_record(const VialCreateRequest *request)
 {
@@ -128,7 +145,7 @@ gboolean vial_op_sandbox_create(const VialCaller *caller, const VialCreateReques
 	/* A snapshot brings its own. */
 	if (!request.network && !request.from_snapshot)
 		request.network = network = vial_surface_network(caller);
-	if (!check_create(&request, &on_idle, error) || !may_make(caller, error) ||
+	if (!check_create(&request, &on_idle, error) || !has_disk(caller, &request, error) || !may_make(caller, error) ||
 	    !(entry = vial_entry_begin(caller, VIAL_VERB_SANDBOX_CREATE, NULL, create_record(&request), error)))
 		return FALSE;
 	create = (VialSandboxCreate){

@@ -13,6 +13,7 @@ typedef struct {
 	const char *tier;   /* a size by name, instead of the numbers */
 	double cpu;
 	gint64 memory_mb;
+	gint64 disk_gb;      /* that its template has to have at least; VIAL_UNSAID and 0: any */
 	gint64 ttl_seconds;  /* 0: no end */
 	gint64 idle_seconds; /* 0: no idle policy */
 	const char *on_idle; /* delete, hibernate */

@@ -5,5 +5,7 @@
 
 const char *vial_surface_user(const VialCaller *caller)
 {
-	return caller->origin && strcmp(caller->origin->surface, "pandastack") == 0 ? "root" : NULL;
+	const char *surface = caller->origin ? caller->origin->surface : "";
+
+	return strcmp(surface, "pandastack") == 0 || strcmp(surface, "podflare") == 0 ? "root" : NULL;
 }

@@ -26,6 +26,7 @@ typedef struct VialOtlp VialOtlp;
 typedef struct VialStrangers VialStrangers;
 typedef struct VialWatchers VialWatchers;
 typedef struct VialOidc VialOidc;
+typedef struct VialWebhook VialWebhook;
 
 typedef struct VialApp {
 	const VialConfig *config;
@@ -48,6 +49,7 @@ typedef struct VialApp {
 	VialStrangers *strangers;
 	VialWatchers *watchers;
 	VialOidc *oidc;             /* NULL: only keys */
+	VialWebhook *webhook;       /* NULL: nobody is told */
 	VialOtlp *otlp;             /* NULL: no spans are exported */
 	const char *engine_reason;  /* why `auto` chose it */
 	const char *engine_warning; /* the engine's; NULL, or what an operator should know of it */

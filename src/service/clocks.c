@@ -7,6 +7,7 @@
  */
 #include "service/quota.h"
 #include "service/sandbox_private.h"
+#include "service/webhook.h"
 #include "util/log.h"
 #include "util/time.h"
 
@@ -28,6 +29,15 @@ static gboolean is_idle(const VialSandbox *sandbox, gint64 monotonic_ms)
 	       monotonic_ms - sandbox->last_active_ms >= sandbox->idle_seconds * 1000;
 }
 
+static void on_frozen(VialSandbox *sandbox, const GError *error, gpointer data)
+{
+	if (sandbox)
+		vial_webhook_send(sandbox->app->webhook,
+		                  json_pack("{s:s, s:s, s:s, s:s, s:s, s:O, s:o}", "type", "sandbox.frozen", "space_id", sandbox->id, "sandbox_id",
+		                            sandbox->id, "project", sandbox->project, "template", sandbox->template_name, "metadata",
+		                            sandbox->metadata, "frozen_at_ms", json_integer(vial_time_now_ms())));
+}
+
 static void apply_clocks(VialSandbox *sandbox, gint64 now_ms, gint64 monotonic_ms)
 {
 	if (sandbox->is_damaged) /* and so are its times */
@@ -46,7 +56,7 @@ static void apply_clocks(VialSandbox *sandbox, gint64 now_ms, gint64 monotonic_m
 		/* Should it fail, the next try comes after another idle time rather than every second. */
 		sandbox->last_active_ms = monotonic_ms;
 		vial_sandbox_record(sandbox, "sandbox.hibernate", "idle for its idle_seconds");
-		vial_sandbox_hibernate(sandbox, NULL, NULL);
+		vial_sandbox_hibernate(sandbox, on_frozen, NULL);
 	}
 }
 

@@ -40,6 +40,7 @@ typedef struct VialConfig {
 	char **resolvers; /* empty: those of /etc/resolv.conf */
 	gint64 network_rate_mbit;
 	gint64 network_max_connections;
+	char *frozen_webhook_url, *frozen_webhook_secret_file;
 	char *pandastack_network, *podflare_network, *e2b_network, *cloudflare_network; /* of those surfaces' sandboxes */
 	gint64 max_sandboxes;
 	gint64 max_cpu_percent;

@@ -145,3 +145,34 @@ def test_a_program_that_is_not_there_is_named_without_its_arguments(box):
     with pytest.raises(WireError) as problem:
         box.call("exec", argv=["no-such-program", "secret"])
     assert "no-such-program" in str(problem.value) and "secret" not in str(problem.value)
+
+
+def test_a_terminal_in_the_background_is_resized_read_and_ended_whole(box):
+    pid = box.run("trap 'stty size' WINCH; setsid -w true; sleep 4713 & echo ready; while :; do sleep 0.05; done", background=True,
+                  pty={"rows": 10, "cols": 20}).result["pid"]
+    assert listed(box, pid)["pty"] is True
+
+    def read(since, wait_ms=5000, **fields):
+        answer = box.open("proc.read", pid=pid, since=since, wait_ms=wait_ms, **fields).collect()
+        return answer.main, answer.result
+
+    text, result = read(0)
+    assert text == b"ready\r\n" and (result["next"], result["exited"]) == (7, False)
+    assert read(7, wait_ms=100)[1]["next"] == 7
+    box.call("proc.resize", pid=pid, rows=33, cols=44)
+    assert read(7)[0] == b"33 44\r\n"
+    assert read(2, max_bytes=3)[0] == b"ady" and read(2, max_bytes=3)[1]["next"] == 5
+    box.call("proc.signal", pid=pid, signal="KILL")
+    assert wait_until(lambda: listed(box, pid)["state"] == "exited")
+    result = read(14)[1]
+    assert (result["exited"], result["exit_code"]) == (True, 137)
+    assert box.run("sleep 0.2; pgrep -f 'sleep 471[3]'").result["exit_code"] == 1
+    for op, fields in (("proc.resize", {"rows": 0, "cols": 5}), ("proc.resize", {"rows": 5}), ("proc.read", {"max_bytes": 1 << 30}), ("proc.read", {"since": -1})):
+        with pytest.raises(WireError) as problem:
+            box.call(op, pid=pid, **fields)
+        assert problem.value.code == "invalid"
+    plain = box.run("sleep 30", background=True).result["pid"]
+    with pytest.raises(WireError) as problem:
+        box.call("proc.resize", pid=plain, rows=5, cols=5)
+    assert problem.value.code == "conflict"
+    box.call("proc.signal", pid=plain, signal="KILL")

@@ -27,6 +27,7 @@ CASES = [
     Case("so is one on the second line", "In [1]: a = 1\n   ...: b = 2\n   ...: a + b", result="3"),
     Case("an indented cell runs", "    a = 5\n    a", result="5"),
     Case("a line with a form feed in it is one cell", "a = 1\x0c\na", result="1"),
+    Case("nor does any other end of line in a text bring a warning", "a = 'x\u2028y\u2029z'\nlen(a)", result="5", stderr=""),
     Case("exit and quit are not among the builtins, get_ipython is", "import builtins\n[hasattr(builtins, n) for n in ('exit', 'quit', 'get_ipython')]", result="[False, False, True]"),
     Case("None has no result", "None", result=""),
     Case("an empty cell does nothing", "", result="", stdout=""),

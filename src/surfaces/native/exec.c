@@ -8,7 +8,9 @@
 #include "operations/limits.h"
 #include "operations/surface_user.h"
 #include "surfaces/native/handlers.h"
+#include "surfaces/podflare/handlers.h"
 #include "surfaces/shared/pandastack.h"
+#include "surfaces/shared/podflare.h"
 #include "surfaces/shared/surface.h"
 #include "util/json.h"
 #include "util/utf8.h"
@@ -143,7 +145,10 @@ static void start(VialRequest *request, gboolean is_stream)
 
 void vial_api_exec(VialRequest *request)
 {
-	start(request, FALSE);
+	if (vial_podflare_is_exec(request))
+		vial_podflare_exec(request);
+	else
+		start(request, FALSE);
 }
 
 void vial_api_exec_stream(VialRequest *request)

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* GET …/pty: a terminal over a WebSocket; docs/cli.md has the messages. */
 #include "surfaces/native/handlers.h"
+#include "surfaces/podflare/handlers.h"
+#include "surfaces/shared/podflare.h"
 #include "surfaces/shared/terminal.h"
 #include "util/json.h"
 
@@ -11,6 +13,8 @@ void vial_api_pty(VialRequest *request)
 	VialExecRequest exec;
 	GError *error = NULL;
 
+	if (vial_podflare_is_pty_list(request))
+		return vial_podflare_pty_list(request);
 	if (!vial_terminal_decode(request, &exec, &error))
 		return vial_request_reply_error(request, error);
 	exec.cmd = vial_request_query(request, "cmd");

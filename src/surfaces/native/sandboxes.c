@@ -6,7 +6,9 @@
 
 #include "operations/limits.h"
 #include "surfaces/native/handlers.h"
+#include "surfaces/podflare/handlers.h"
 #include "surfaces/shared/pandastack.h"
+#include "surfaces/shared/podflare.h"
 #include "surfaces/shared/surface.h"
 #include "util/json.h"
 
@@ -47,16 +49,24 @@ static gboolean decode_create(const json_t *body, VialCreateRequest *out, GError
 	       vial_decode_object(body, "env", &out->env, error) && vial_decode_object(body, "network", &out->network, error);
 }
 
-void vial_api_sandbox_create(VialRequest *request)
+static void create(VialRequest *request)
 {
 	VialCaller caller = vial_surface_question(request);
 	g_autoptr(GError) error = NULL;
-	VialCreateRequest create;
+	VialCreateRequest wanted;
 
 	vial_surface_begun(request,
-	                   decode_create(vial_request_json(request), &create, &error) &&
-	                           vial_op_sandbox_create(&caller, &create, on_created, request, &error),
+	                   decode_create(vial_request_json(request), &wanted, &error) &&
+	                           vial_op_sandbox_create(&caller, &wanted, on_created, request, &error),
 	                   &error);
+}
+
+void vial_api_sandbox_create(VialRequest *request)
+{
+	if (vial_podflare_is_create(request))
+		vial_podflare_create(request);
+	else
+		create(request);
 }
 
 static void read_metadata_filter(const char *name, const char *value, gpointer data)

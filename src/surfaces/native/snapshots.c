@@ -4,7 +4,9 @@
 
 #include "operations/limits.h"
 #include "surfaces/native/handlers.h"
+#include "surfaces/podflare/handlers.h"
 #include "surfaces/shared/pandastack.h"
+#include "surfaces/shared/podflare.h"
 #include "surfaces/shared/surface.h"
 #include "util/json.h"
 
@@ -77,7 +79,7 @@ static void on_forked(const char *tree_id, GPtrArray *children, GPtrArray *error
 	vial_surface_reply_created(document, error, data);
 }
 
-void vial_api_fork(VialRequest *request)
+static void fork_one(VialRequest *request)
 {
 	VialCaller caller = vial_surface_question(request);
 	VialForkRequest fork = { .count = 1 };
@@ -87,6 +89,14 @@ void vial_api_fork(VialRequest *request)
 	                   vial_decode_object(vial_request_json(request), "metadata", &fork.metadata, &error) &&
 	                           vial_op_fork(&caller, vial_surface_sandbox(request), &fork, on_forked, request, &error),
 	                   &error);
+}
+
+void vial_api_fork(VialRequest *request)
+{
+	if (vial_podflare_is_fork(request))
+		vial_podflare_fork(request);
+	else
+		fork_one(request);
 }
 
 static void on_tree_forked(const char *tree_id, GPtrArray *children, GPtrArray *errors, const GError *error, gpointer data)

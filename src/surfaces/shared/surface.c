@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "surfaces/shared/podflare.h"
 #include "util/json.h"
 
 VialApp *vial_surface_app(const VialRequest *request)
@@ -52,8 +53,8 @@ static void read_model_call(VialRequest *request, Note *note)
 }
 
 /*
- * PandaStack's SDK speaks the native API, so it is known by what it says of itself, or where it says nothing (its JavaScript) by its key's form.
- * Previews have no table: who opens one is the native API's guest.
+ * PandaStack's SDK speaks the native API, so it is known by what it says of itself, or where it says nothing (its JavaScript) by its key's form; so
+ * is Podflare's, or by what no other says. Previews have no table: who opens one is the native API's guest.
  */
 static const char *surface_of(const VialRequest *request)
 {
@@ -62,6 +63,8 @@ static const char *surface_of(const VialRequest *request)
 
 	if (table && strcmp(table->name, "native") != 0)
 		return table->name;
+	if (table && vial_podflare_speaks(request))
+		return "podflare";
 	return (agent && g_str_has_prefix(agent, "pandastack-")) || (key && g_str_has_prefix(key, "pds_")) ? "pandastack" : "native";
 }
 

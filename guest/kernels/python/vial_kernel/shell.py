@@ -378,6 +378,8 @@ def make():
         shell.user_ns[name] = shell.user_ns_hidden[name] = _Exit(shell)
     # IPython's advice on leaving a terminal.
     warnings.filterwarnings("ignore", message="To exit: use")
+    # Of a cell with U+2028 or another end of line that only str.splitlines() knows, which is nobody's mistake and changes nothing.
+    warnings.filterwarnings("ignore", message="`make_tokens_by_line` received")
     _let_create_task(shell)
     display.install(shell)
     _fix_traits(shell)
