@@ -48,7 +48,7 @@ def built(client):
 @covers("PandaStack Python 0.10", "templates.wait_for_build", "templates.get_build", "templates.builds", "templates.get", "templates.list")
 def test_a_dockerfile_becomes_a_template(client, built):
     begun, done = built
-    assert (begun.name, begun.size_mb, begun.is_terminal) == ("pandastack-made", 512, False)
+    assert (begun.name, begun.is_terminal, done.size_mb) == ("pandastack-made", False, 512)
     assert (done.id, done.status, done.error, done.bytes > 0, done.started_at <= done.ended_at) == (begun.id, "done", None, True, True)
     assert client.templates.get_build(begun.id) == done and begun.id in [build.id for build in client.templates.builds()]
     template = client.templates.get("pandastack-made")
