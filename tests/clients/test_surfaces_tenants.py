@@ -14,7 +14,7 @@ UPGRADE = {"Connection": "Upgrade", "Upgrade": "websocket", "Sec-WebSocket-Versi
 # Enough for any route to get as far as the question whose the sandbox is.
 BODY = {"cmd": "echo stolen", "code": "echo stolen", "language": "bash", "argv": ["true"], "shellCmd": "sh", "cols": 80, "rows": 24, "timeout": 60, "path": "/tmp/mine",
         "source": "/tmp/mine", "destination": "/tmp/stolen", "n": 1, "count": 1, "data_b64": "eA==", "signal": "SIGNAL_SIGKILL", "process": {"cmd": "/bin/true", "pid": 1},
-        "network": {}, "name": "stolen", "metadata": {}}
+        "input": {"stdin": "eA=="}, "network": {}, "name": "stolen", "metadata": {}}
 
 
 @pytest.fixture(scope="module")
