@@ -148,7 +148,7 @@ def test_the_same_question_of_the_owner_finds_it(client, line, role):
     client.ask("DELETE", sandbox.path)
 
 
-CHANGES = re.compile(r"Process/(Start|Send|Stream|Close)|Filesystem/(MakeDir|Move|Remove)$|POST /(files|execute|contexts)|DELETE /contexts|GET /envs")
+CHANGES = re.compile(r"Process/(Start|Send|Close)|Filesystem/(MakeDir|Move|Remove)$|POST /(files|execute|contexts)|DELETE /contexts|GET /envs")
 
 
 def test_a_viewer_changes_nothing_through_headers_either(daemon, mine):
