@@ -144,7 +144,8 @@ STREAMS = [
            lambda sandbox_id: {"E2b-Sandbox-Id": sandbox_id, "E2b-Sandbox-Port": CODE}),
     Stream("e2b process", "e2b", "/process.Process/Start", "application/connect+json",
            lambda line: frame({"process": {"cmd": "/bin/sh", "args": ["-c", line]}}), text_of_process, rb'"exited":true',
-           lambda sandbox_id: {"E2b-Sandbox-Id": sandbox_id, "E2b-Sandbox-Port": ENVD, "Content-Type": "application/connect+json", "Connect-Protocol-Version": "1"}),
+           lambda sandbox_id: {"E2b-Sandbox-Id": sandbox_id, "E2b-Sandbox-Port": ENVD, "Content-Type": "application/connect+json", "Connect-Protocol-Version": "1",
+                               "Keepalive-Ping-Interval": "50"}),
     Stream("cloudflare exec", "cloudflare", "/v1/sandbox/{id}/exec", SSE, lambda line: {"argv": ["sh", "-c", line]}, text_of_base64, rb'"exit_code":0\b'),
 ]
 
