@@ -22,10 +22,6 @@
 
 #define ROOTFS "rootfs"
 #define NO_ROOTFS "a root file system cannot be brought along: give a Dockerfile whose FROM names a template that is here"
-#define FIELDS_MAX_BYTES (VIAL_DOCKERFILE_MAX_BYTES + 64 * 1024)
-/* In a body that is urlencoded, three bytes for one. */
-#define BODY_MAX_BYTES (3 * FIELDS_MAX_BYTES)
-
 typedef struct {
 	VialRequest *request;
 	VialMultipart *multipart; /* NULL: urlencoded */
@@ -218,7 +214,7 @@ static gboolean part_begin(const VialMultipartPart *part, gpointer data)
 		return FALSE;
 	if (part->filename)
 		vial_fail(&error, VIAL_ERROR_INVALID, NO_ROOTFS);
-	else if ((form->fields_bytes += strlen(part->name)) > FIELDS_MAX_BYTES)
+	else if ((form->fields_bytes += strlen(part->name)) > VIAL_BUILD_FORM_MAX_BYTES)
 		too_large(&error);
 	if (error) {
 		refuse(form, error);
@@ -236,7 +232,7 @@ static gboolean part_data(const void *bytes, gsize size, gpointer data)
 	if (!form->name)
 		return FALSE;
 	form->fields_bytes += size;
-	if (form->fields_bytes > FIELDS_MAX_BYTES) {
+	if (form->fields_bytes > VIAL_BUILD_FORM_MAX_BYTES) {
 		too_large(&error);
 		refuse(form, error);
 		return TRUE;
@@ -295,7 +291,7 @@ static gboolean on_body(VialRequest *request, const void *bytes, gsize size, gpo
 
 	if (form->multipart)
 		return vial_multipart_push(form->multipart, bytes, size);
-	if (form->bytes->len + size > BODY_MAX_BYTES) {
+	if (form->bytes->len + size > 3 * VIAL_BUILD_FORM_MAX_BYTES) { /* three bytes for one, where it is escaped */
 		too_large(&error);
 		refuse(form, error);
 		return TRUE;
