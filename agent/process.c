@@ -163,13 +163,16 @@ static void sweep_group(struct vial_timer *timer, void *data)
 		vial_timer_set(&run->grace, SWEEP_MS, sweep_group, run);
 }
 
-/* After everything else, unless its reader is not there to read it. A terminal has its person. */
+/* After everything else, unless its reader is not there to read it; who runs in the background has readers who come later. A terminal has its person.
+ */
 static void add_hints(struct vial_process_run *run, struct vial_stream *stream)
 {
 	char text[VIAL_HINTS_BYTES];
 	size_t room, size = run->is_pty ? 0 : vial_hints_end(&run->hints, run->is_timed_out ? run->timeout_ms : 0, text);
-	uint8_t *space = size > 0 ? vial_stream_reserve(stream, &room) : NULL;
+	uint8_t *space = size > 0 && stream ? vial_stream_reserve(stream, &room) : NULL;
 
+	if (size > 0 && !stream && run->ring)
+		vial_ring_put(run->ring, VIAL_WIRE_STDERR, (const uint8_t *)text, size);
 	if (!space)
 		return;
 	if (room < size)
@@ -196,6 +199,8 @@ static void finish(struct vial_process_run *run)
 		close_output(&run->outputs[1]);
 		add_hints(run, stream);
 		vial_stream_close_ok(stream, exec_result_of(run));
+	} else {
+		add_hints(run, NULL);
 	}
 	for (struct vial_attached *attached = run->attached, *next; attached; attached = next) {
 		next = attached->next;
@@ -314,6 +319,7 @@ static void read_to_ring(struct vial_process_output *output)
 		output_ended(output);
 		return;
 	}
+	vial_hints_look(&run->hints, output->channel == VIAL_WIRE_STDERR, buffer, (size_t)got);
 	vial_ring_put(run->ring, output->channel, buffer, (size_t)got);
 	kick_attached(run);
 	if (run->is_exited)

@@ -79,6 +79,7 @@
 
 /* Builds of custom templates (a Dockerfile's limits are dockerfile.h's) */
 #define VIAL_WARM_MAX_BYTES (64 * 1024)
+#define VIAL_BUILD_FORM_MAX_BYTES (320 * 1024) /* of all fields of a form together, names too: a Dockerfile is the largest */
 
 /* Pages and lists */
 #define VIAL_PAGE_MAX 1000

@@ -157,21 +157,33 @@ static gboolean enter_signed(VialRequest *request, VialSandbox *sandbox)
 	return let_in(request, vial_bearer_identity(sandbox));
 }
 
+/* Another project's sandbox is none, in the very words for one that does not exist. */
+static gboolean refuse_stranger(VialRequest *request, const VialIdentity *stranger)
+{
+	vial_strangers_note(vial_surface_app(request)->strangers, vial_request_peer(request), stranger, "this key's project has no such sandbox");
+	vial_e2b_reply_gone(request);
+	return FALSE;
+}
+
 gboolean vial_e2b_enter(VialRequest *request, VialE2bWay way)
 {
 	const char *key = vial_request_key(request);
-	VialIdentity *identity;
+	g_autoptr(VialIdentity) identity = NULL;
 	gboolean is_answered;
 	VialSandbox *sandbox = look(request, &is_answered);
 
 	if (is_answered)
 		return FALSE;
-	if (sandbox && key && (identity = vial_surface_identify(request, key, NULL)))
-		return let_in(request, identity);
+	if (sandbox && key)
+		identity = vial_surface_identify(request, key, NULL);
+	if (identity && strcmp(identity->project, vial_sandbox_project(sandbox)) == 0)
+		return let_in(request, g_steal_pointer(&identity));
 	if (sandbox && shows_token(request, sandbox, way))
 		return let_in(request, vial_bearer_identity(sandbox));
 	if (way == VIAL_E2B_BY_SIGNATURE && is_signed(request))
 		return enter_signed(request, sandbox);
+	if (identity)
+		return refuse_stranger(request, identity);
 	return refuse(request, g_error_new_literal(
 				       VIAL_ERROR, VIAL_ERROR_UNAUTHORIZED,
 				       "this sandbox opens to its access token (the header X-Access-Token), which creating and connecting answer"));

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Custom templates and their builds; the log as JSON lines, or as server-sent events. */
+/* Custom templates and their builds; the log as JSON lines, or as server-sent events (whose data is plain text for PandaStack's clients). */
 #include "operations/builds.h"
 
 #include <string.h>
 
 #include "operations/limits.h"
 #include "surfaces/native/handlers.h"
+#include "surfaces/shared/pandastack.h"
 #include "surfaces/shared/surface.h"
 #include "util/json.h"
 
@@ -80,7 +81,8 @@ void vial_api_build_list(VialRequest *request)
 {
 	VialCaller caller = vial_surface_caller(request);
 	GError *error = NULL;
-	json_t *answer = vial_op_build_list(&caller, vial_request_query(request, "name"), vial_request_query(request, "status"), &error);
+	g_autoptr(json_t) builds = vial_op_build_list(&caller, vial_request_query(request, "name"), vial_request_query(request, "status"), &error);
+	json_t *answer = builds && vial_surface_is_pandastack(request) ? vial_pandastack_builds(builds) : json_incref(builds);
 
 	vial_surface_reply_now(request, answer, error);
 }
@@ -89,7 +91,8 @@ void vial_api_build_get(VialRequest *request)
 {
 	VialCaller caller = vial_surface_caller(request);
 	GError *error = NULL;
-	json_t *answer = vial_op_build_get(&caller, vial_request_param(request, "build"), &error);
+	g_autoptr(json_t) build = vial_op_build_get(&caller, vial_request_param(request, "build"), &error);
+	json_t *answer = build && vial_surface_is_pandastack(request) ? vial_pandastack_build(build) : json_incref(build);
 
 	vial_surface_reply_now(request, answer, error);
 }
@@ -105,10 +108,12 @@ void vial_api_build_cancel(VialRequest *request)
 
 /* Logs */
 
+typedef enum { FORM_LINES, FORM_EVENTS, FORM_TEXTS } Form;
+
 typedef struct {
 	VialRequest *request;
 	VialBuildLogReader *reader;
-	gboolean is_events;
+	Form form;
 } Log;
 
 static void log_free(Log *log)
@@ -121,8 +126,9 @@ static void log_free(Log *log)
 static gboolean on_line(const char *text, gsize size, gpointer data)
 {
 	Log *log = data;
-	gsize waiting = log->is_events ? vial_request_sse_send_text(log->request, "log", text, size)
-	                               : vial_request_ndjson_send_text(log->request, text, size);
+	gsize waiting = log->form == FORM_TEXTS    ? vial_pandastack_send_log(log->request, text, size)
+	                : log->form == FORM_EVENTS ? vial_request_sse_send_text(log->request, "log", text, size)
+	                                           : vial_request_ndjson_send_text(log->request, text, size);
 
 	return waiting > VIAL_BODY_HIGH_BYTES;
 }
@@ -131,6 +137,8 @@ static void on_end(gpointer data)
 {
 	Log *log = data;
 
+	if (log->form == FORM_TEXTS)
+		vial_pandastack_send_log_end(log->request);
 	vial_request_stream_end(log->request);
 	log_free(log);
 }
@@ -148,16 +156,24 @@ static void on_drained(VialRequest *request, gpointer data)
 	vial_build_log_reader_drained(((Log *)data)->reader);
 }
 
+static Form choose_form(VialRequest *request)
+{
+	const char *accept = vial_request_header(request, "Accept");
+
+	if (!accept || !strstr(accept, "text/event-stream"))
+		return FORM_LINES;
+	return vial_surface_is_pandastack(request) ? FORM_TEXTS : FORM_EVENTS;
+}
+
 void vial_api_build_logs(VialRequest *request)
 {
 	static const VialBuildLogSink sink = { .line = on_line, .end = on_end };
 	VialCaller caller = vial_surface_caller(request);
-	const char *accept = vial_request_header(request, "Accept");
 	gboolean follows = FALSE;
 	GError *error = NULL;
 	Log *log = g_new0(Log, 1);
 
-	*log = (Log){ .request = vial_request_ref(request), .is_events = accept && strstr(accept, "text/event-stream") };
+	*log = (Log){ .request = vial_request_ref(request), .form = choose_form(request) };
 	if (vial_decode_query_bool(request, "follow", &follows, &error))
 		log->reader = vial_op_build_logs(&caller, vial_request_param(request, "build"), follows, &sink, log, &error);
 	if (!log->reader) {
@@ -165,7 +181,7 @@ void vial_api_build_logs(VialRequest *request)
 		log_free(log);
 		return;
 	}
-	if (log->is_events)
+	if (log->form != FORM_LINES)
 		vial_request_sse_begin(request, on_drained, log);
 	else
 		vial_request_ndjson_begin(request, "", on_drained, log);

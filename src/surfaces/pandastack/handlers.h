@@ -4,6 +4,7 @@
 
 #include "http/request.h"
 
+void vial_pandastack_template_build(VialRequest *request);
 void vial_pandastack_token_list(VialRequest *request);
 void vial_pandastack_token_create(VialRequest *request);
 void vial_pandastack_token_revoke(VialRequest *request);

@@ -5,6 +5,7 @@
 #include "surfaces/pandastack/handlers.h"
 
 static const VialRoute routes[] = {
+	{ "POST", "/v1/templates/build", vial_pandastack_template_build, VIAL_ROUTE_STREAM_BODY, 0, VIAL_VERB_TEMPLATE_BUILD },
 	{ "GET", "/v1/me/tokens", vial_pandastack_token_list, 0, 0, VIAL_VERB_KEY_READ },
 	{ "POST", "/v1/me/tokens", vial_pandastack_token_create, 0, 0, VIAL_VERB_KEY_CREATE },
 	{ "DELETE", "/v1/me/tokens/{prefix}", vial_pandastack_token_revoke, 0, 0, VIAL_VERB_KEY_REVOKE },

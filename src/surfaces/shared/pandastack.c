@@ -82,3 +82,63 @@ json_t *vial_pandastack_build(const json_t *build)
 	set_of(document, "bytes", build, "layer_bytes");
 	return document;
 }
+
+json_t *vial_pandastack_builds(const json_t *builds)
+{
+	json_t *list = json_array(), *build;
+	gsize i;
+
+	json_array_foreach (builds, i, build)
+		json_array_append_new(list, vial_pandastack_build(build));
+	return list;
+}
+
+/* Logs */
+
+#define LOG_END "end"
+
+/* Where Python's str.splitlines() ends a line: the size of such a character at `text`, or 0. */
+static gsize line_end_size(const char *text)
+{
+	gunichar c = g_utf8_get_char(text);
+
+	if ((c >= '\n' && c <= '\r') || (c >= 0x1c && c <= 0x1e) || c == 0x85 || c == 0x2028 || c == 0x2029)
+		return (gsize)(g_utf8_next_char(text) - text);
+	return 0;
+}
+
+static gsize send_piece(VialRequest *request, const char *text, gsize size)
+{
+	g_autofree char *piece = g_strndup(text, size), *word = g_strstrip(g_strdup(piece));
+	g_autofree char *shown = NULL;
+
+	/* What a program prints must not end its reader: a space of no width in front. */
+	if (strcmp(word, LOG_END) == 0)
+		shown = g_strconcat("\u200b", piece, NULL);
+	return vial_request_sse_send_text(request, NULL, shown ? shown : piece, strlen(shown ? shown : piece));
+}
+
+gsize vial_pandastack_send_log(VialRequest *request, const char *line, gsize size)
+{
+	g_autoptr(json_t) json = vial_json_parse_object(line, size, NULL);
+	const char *text = json_string_value(json_object_get(json, "text")), *begin = text, *at;
+	gsize waiting = 0;
+
+	for (at = text; at && *at;) {
+		gsize end = line_end_size(at);
+
+		if (end > 0) {
+			waiting = send_piece(request, begin, (gsize)(at - begin));
+			begin = at + end;
+		}
+		at = end > 0 ? begin : g_utf8_next_char(at);
+	}
+	if (at && (at > begin || at == text)) /* what is left; an empty line is one, too */
+		waiting = send_piece(request, begin, (gsize)(at - begin));
+	return waiting;
+}
+
+void vial_pandastack_send_log_end(VialRequest *request)
+{
+	vial_request_sse_send_text(request, NULL, LOG_END, strlen(LOG_END));
+}

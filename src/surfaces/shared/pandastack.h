@@ -18,3 +18,12 @@ json_t *vial_pandastack_sandbox(json_t *sandbox);
 gint64 vial_pandastack_trial_seconds(const json_t *metadata);
 /* A build, of what the native API says of one. A new document. */
 json_t *vial_pandastack_build(const json_t *build);
+/* The same of many. A new list. */
+json_t *vial_pandastack_builds(const json_t *builds);
+/*
+ * A line of a build's log, which is JSON, as events of plain text, and their end. It is not ASCII, as other streams are: nobody would decode an
+ * escape. Its reader ends lines wherever Unicode does, and what is not the first line of an event is lost: so each becomes an event of its own. Gives
+ * what vial_request_sse_send_text() does.
+ */
+gsize vial_pandastack_send_log(VialRequest *request, const char *line, gsize size);
+void vial_pandastack_send_log_end(VialRequest *request);
