@@ -141,6 +141,8 @@ gboolean vial_op_sandbox_create(const VialCaller *caller, const VialCreateReques
 		.idle_seconds = or_default(request.idle_seconds),
 		.on_idle = on_idle,
 		.persistent = request.persistent,
+		.rests_when_over = request.rests_when_over,
+		.wakes_by_use = request.wakes_by_use,
 		.metadata = request.metadata,
 		.env = request.env,
 		.network = request.network,
@@ -259,6 +261,8 @@ gboolean vial_op_lifecycle_change(const VialCaller *caller, const char *sandbox_
 		.ttl_seconds = or_default(request->ttl_seconds),
 		.idle_seconds = or_default(request->idle_seconds),
 		.persistent = request->persistent,
+		.rests_when_over = -1,
+		.only_longer = request->only_longer,
 	};
 	GError *refusal = NULL;
 	VialSandbox *sandbox;
@@ -336,7 +340,7 @@ gboolean vial_op_power(const VialCaller *caller, VialVerb verb, const char *sand
 		vial_sandbox_hibernate(sandbox, on_done, waiter);
 		return TRUE;
 	default:
-		vial_sandbox_acquire(sandbox, on_awake, waiter);
+		vial_sandbox_wake(sandbox, on_awake, waiter);
 		return TRUE;
 	}
 }

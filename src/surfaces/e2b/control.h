@@ -26,6 +26,14 @@ char *vial_e2b_full_name(const VialRequest *request, const char *name);
 /* A policy of ours out of what a client says of the network; *out_policy is a new reference, or NULL: it says nothing. */
 gboolean vial_e2b_network_decode(const VialCaller *caller, json_t *network, const json_t *allow_internet_access, json_t **out_policy, GError **error);
 
+/* One of ours as they show it: a new reference. */
+json_t *vial_e2b_network_json(const json_t *policy);
+
+/* A sandbox as this dialect knows it: one that has failed is no more. Borrowed; NULL with an error. */
+VialSandbox *vial_e2b_find(const VialCaller *caller, const char *sandbox_id, GError **error);
+/* Where theirs can keep the files alone. */
+gboolean vial_e2b_refuse_without_memory(const json_t *body, const char *field, GError **error);
+
 /* control_create.c */
 void vial_e2b_create(VialRequest *request);
 /* control_sandboxes.c */
@@ -35,3 +43,19 @@ void vial_e2b_list_running(VialRequest *request);
 void vial_e2b_kill(VialRequest *request);
 /* control_life.c */
 void vial_e2b_timeout(VialRequest *request);
+void vial_e2b_refresh(VialRequest *request);
+void vial_e2b_pause(VialRequest *request);
+void vial_e2b_connect(VialRequest *request);
+void vial_e2b_resume(VialRequest *request);
+/* control_snapshots.c */
+void vial_e2b_fork(VialRequest *request);
+void vial_e2b_snapshot(VialRequest *request);
+void vial_e2b_snapshot_list(VialRequest *request);
+void vial_e2b_template_delete(VialRequest *request);
+/* control_network.c */
+void vial_e2b_network_put(VialRequest *request);
+/* control_metrics.c */
+void vial_e2b_metrics(VialRequest *request);
+/* control_logs.c */
+void vial_e2b_logs(VialRequest *request);
+void vial_e2b_logs_v2(VialRequest *request);

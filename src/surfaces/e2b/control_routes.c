@@ -14,6 +14,19 @@ static const VialRoute routes[] = {
 	{ "GET", SANDBOX, vial_e2b_get, 0, 0, VIAL_VERB_SANDBOX_READ },
 	{ "DELETE", SANDBOX, vial_e2b_kill, 0, 0, VIAL_VERB_SANDBOX_DELETE },
 	{ "POST", SANDBOX "/timeout", vial_e2b_timeout, 0, 0, VIAL_VERB_LIFECYCLE_CHANGE },
+	{ "POST", SANDBOX "/refreshes", vial_e2b_refresh, 0, 0, VIAL_VERB_LIFECYCLE_CHANGE },
+	{ "POST", SANDBOX "/pause", vial_e2b_pause, 0, 0, VIAL_VERB_HIBERNATE },
+	{ "POST", SANDBOX "/resume", vial_e2b_resume, 0, 0, VIAL_VERB_WAKE },
+	{ "POST", SANDBOX "/connect", vial_e2b_connect, 0, 0, VIAL_VERB_WAKE },
+	{ "POST", "/v2" SANDBOX "/connect", vial_e2b_connect, 0, 0, VIAL_VERB_WAKE },
+	{ "POST", SANDBOX "/fork", vial_e2b_fork, 0, 0, VIAL_VERB_FORK },
+	{ "POST", SANDBOX "/snapshots", vial_e2b_snapshot, 0, 0, VIAL_VERB_SNAPSHOT_TAKE },
+	{ "PUT", SANDBOX "/network", vial_e2b_network_put, 0, 0, VIAL_VERB_NETWORK_CHANGE },
+	{ "GET", SANDBOX "/metrics", vial_e2b_metrics, 0, 0, VIAL_VERB_METRICS },
+	{ "GET", SANDBOX "/logs", vial_e2b_logs, 0, 0, VIAL_VERB_LOGS },
+	{ "GET", "/v2" SANDBOX "/logs", vial_e2b_logs_v2, 0, 0, VIAL_VERB_LOGS },
+	{ "GET", "/snapshots", vial_e2b_snapshot_list, 0, 0, VIAL_VERB_SNAPSHOT_READ },
+	{ "DELETE", "/templates/{template}", vial_e2b_template_delete, 0, 0, VIAL_VERB_TEMPLATE_DELETE },
 };
 
 const VialRouteTable vial_e2b_table = { .name = "e2b", .routes = routes, .n_routes = G_N_ELEMENTS(routes), .error_body = vial_e2b_error_body };

@@ -15,16 +15,22 @@
 #define STATES_PAUSED (STATE(PAUSED) | STATE(HIBERNATING) | STATE(HIBERNATED))
 #define STATES_RUNNING (STATE(CREATING) | STATE(RUNNING) | STATE(WAKING))
 
+VialSandbox *vial_e2b_find(const VialCaller *caller, const char *sandbox_id, GError **error)
+{
+	VialSandbox *sandbox = vial_op_sandbox_get(caller, sandbox_id, error);
+
+	if (!sandbox || vial_sandbox_state(sandbox) != VIAL_STATE_FAILED)
+		return sandbox;
+	vial_fail(error, VIAL_ERROR_NOT_FOUND, "the sandbox has ended: %s", vial_sandbox_reason(sandbox));
+	return NULL;
+}
+
 void vial_e2b_get(VialRequest *request)
 {
 	VialCaller caller = vial_surface_caller(request);
 	GError *error = NULL;
-	VialSandbox *sandbox = vial_op_sandbox_get(&caller, vial_surface_sandbox(request), &error);
+	VialSandbox *sandbox = vial_e2b_find(&caller, vial_surface_sandbox(request), &error);
 
-	if (sandbox && vial_sandbox_state(sandbox) == VIAL_STATE_FAILED) {
-		vial_fail(&error, VIAL_ERROR_NOT_FOUND, "the sandbox has ended: %s", vial_sandbox_reason(sandbox));
-		sandbox = NULL;
-	}
 	vial_surface_reply_now(request, sandbox ? vial_e2b_detail_json(request, sandbox) : NULL, error);
 }
 
