@@ -4,20 +4,16 @@ test_e2b_control_templates.py."""
 
 import datetime
 import importlib
-import json
 import os
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 import pytest
 
 from tools import add_key, wait_until
 from vial import slow
 
-SDK = "E2B Python 2.63"
-covers = pytest.mark.method
 NOBODY = "i" + "a" * 19
 
 
@@ -65,7 +61,7 @@ def seconds_left(info):
 
 # From the beginning to the end
 
-@covers("E2B Python 2.63", "Sandbox.create", "Sandbox.get_info", "Sandbox.kill", "Sandbox.is_running")
+@pytest.mark.method("E2B Python 2.63", "Sandbox.create", "Sandbox.get_info", "Sandbox.kill", "Sandbox.is_running")
 def test_a_sandbox_is_made_shown_and_ended(e2b):
     with e2b.Sandbox.create("minimal", timeout=100, metadata={"a": "ä"}, envs={"GREETING": "grüße"}) as made:
         info = made.get_info()
@@ -78,13 +74,13 @@ def test_a_sandbox_is_made_shown_and_ended(e2b):
         made.get_info()
 
 
-@covers("E2B Python 2.63", "Sandbox.create")
+@pytest.mark.method("E2B Python 2.63", "Sandbox.create")
 def test_what_is_asked_for_by_default_is_the_image_that_has_all(e2b):
     with e2b.Sandbox.create(timeout=60) as made:
         assert made.get_info().template_id == "code-interpreter"
 
 
-@covers("E2B Python 2.63", "Sandbox.create", differs="Volumes, MCP gateways, workload identities, an egress proxy, DNS servers and transform rules are refused with a sentence.")
+@pytest.mark.method("E2B Python 2.63", "Sandbox.create", "Sandbox.get_mcp_url", "Sandbox.get_mcp_token", differs="Volumes, MCP gateways, workload identities, an egress proxy, DNS servers and transform rules are refused with a sentence.")
 def test_what_there_is_not_is_refused_and_not_forgotten(e2b, box):
     before = sorted(ids(e2b.Sandbox.list()))
     for sentence, fields in (("volumes", {"volume_mounts": {"/data": "some-volume"}}), ("MCP gateway", {"mcp": {"filesystem": {}}}),
@@ -97,9 +93,12 @@ def test_what_there_is_not_is_refused_and_not_forgotten(e2b, box):
         e2b.Sandbox.create("nothing-like-it")
     assert missing.value.status_code == 404
     assert sorted(ids(e2b.Sandbox.list())) == before
+    assert box.get_mcp_url().endswith("/mcp")
+    with pytest.raises(e2b.FileNotFoundException):
+        box.get_mcp_token()
 
 
-@covers("E2B Python 2.63", "Sandbox.list")
+@pytest.mark.method("E2B Python 2.63", "Sandbox.list")
 def test_lists_are_filtered_ordered_and_paged(e2b, box):
     with e2b.Sandbox.create("minimal", metadata={"n": "1"}) as first, e2b.Sandbox.create("minimal", metadata={"n": "1", "more": "x"}) as second:
         assert ids(e2b.Sandbox.list(query=e2b.SandboxQuery(metadata={"n": "1"}))) == [second.sandbox_id, first.sandbox_id]
@@ -112,7 +111,7 @@ def test_lists_are_filtered_ordered_and_paged(e2b, box):
         assert [len(page) for page in paged] == [2, 1] and len({one.sandbox_id for page in paged for one in page}) == 3
 
 
-@covers("E2B Python 2.63", "Sandbox.set_timeout")
+@pytest.mark.method("E2B Python 2.63", "Sandbox.set_timeout")
 def test_its_end_can_be_nearer_and_farther(e2b, own):
     own.set_timeout(1000)
     assert 990 < seconds_left(own.get_info()) <= 1000
@@ -126,7 +125,7 @@ def test_its_end_can_be_nearer_and_farther(e2b, own):
 
 # Sleep
 
-@covers("E2B Python 2.63", "Sandbox.pause", "Sandbox.connect", "Sandbox.beta_pause")
+@pytest.mark.method("E2B Python 2.63", "Sandbox.pause", "Sandbox.connect", "Sandbox.beta_pause")
 def test_a_paused_sandbox_goes_on_where_it_was(e2b, own):
     server = own.commands.run("echo begun; sleep 1000", background=True)
     own.files.write("/tmp/kept", "still here")
@@ -143,7 +142,7 @@ def test_a_paused_sandbox_goes_on_where_it_was(e2b, own):
     assert 190 < seconds_left(again.get_info()) <= 200 and own.commands.run("echo on").stdout == "on\n"
 
 
-@covers("E2B Python 2.63", "Sandbox.connect", "Sandbox.set_timeout")
+@pytest.mark.method("E2B Python 2.63", "Sandbox.connect", "Sandbox.set_timeout")
 def test_connecting_only_makes_a_life_longer(e2b, own):
     before = own.get_info().end_at
     own.connect(timeout=10)
@@ -154,7 +153,7 @@ def test_connecting_only_makes_a_life_longer(e2b, own):
         e2b.Sandbox.connect(NOBODY)
 
 
-@covers("E2B Python 2.63", "Sandbox.create", "Sandbox.connect")
+@pytest.mark.method("E2B Python 2.63", "Sandbox.create", "Sandbox.connect")
 def test_a_life_that_ends_in_a_pause(e2b):
     made = e2b.Sandbox.create("minimal", timeout=2, lifecycle={"on_timeout": "pause"})
     made.files.write("/tmp/kept", "still here")
@@ -169,7 +168,7 @@ def test_a_life_that_ends_in_a_pause(e2b):
     assert made.kill() is True
 
 
-@covers("E2B Python 2.63", "Sandbox.create")
+@pytest.mark.method("E2B Python 2.63", "Sandbox.create")
 def test_one_that_resumes_by_itself_wakes_when_it_is_used(e2b):
     made = e2b.Sandbox.create("minimal", timeout=100, lifecycle={"on_timeout": "pause", "auto_resume": True})
     made.files.write("/tmp/kept", "still here")
@@ -204,7 +203,7 @@ def test_a_rest_outlives_viald(e2b, own, start_daemon):
     assert e2b.Sandbox.connect(made.sandbox_id, timeout=60, **options).files.read("/tmp/kept") == "still here"
 
 
-@covers("E2B Python 2.63", "Sandbox.pause", "Sandbox.create_snapshot", differs="Only with memory: keep_memory=False and mode=\"filesystem\" are refused with a sentence.")
+@pytest.mark.method("E2B Python 2.63", "Sandbox.pause", "Sandbox.create_snapshot", differs="Only with memory: keep_memory=False and mode=\"filesystem\" are refused with a sentence.")
 def test_files_without_memory_are_refused(e2b, box):
     for call in (lambda: box.pause(keep_memory=False), lambda: box.create_snapshot(mode="filesystem")):
         with pytest.raises(e2b.SandboxException, match="memory") as refused:
@@ -215,7 +214,7 @@ def test_files_without_memory_are_refused(e2b, box):
 
 # Forks and snapshots
 
-@covers("E2B Python 2.63", "Sandbox.fork")
+@pytest.mark.method("E2B Python 2.63", "Sandbox.fork")
 def test_forks_have_what_their_parent_had(e2b, own):
     own.files.write("/tmp/which", "parent")
     before = own.get_info().end_at
@@ -229,7 +228,7 @@ def test_forks_have_what_their_parent_had(e2b, own):
         e2b.Sandbox.fork(NOBODY)
 
 
-@covers("E2B Python 2.63", "Sandbox.create_snapshot", "Sandbox.list_snapshots", "Sandbox.delete_snapshot", "Sandbox.create")
+@pytest.mark.method("E2B Python 2.63", "Sandbox.create_snapshot", "Sandbox.list_snapshots", "Sandbox.delete_snapshot", "Sandbox.create")
 def test_snapshots_are_taken_listed_used_and_deleted(e2b, own):
     own.files.write("/tmp/kept", "in the snapshot")
     named, nameless = own.create_snapshot(name="control-plane"), own.create_snapshot()
@@ -249,7 +248,7 @@ def test_snapshots_are_taken_listed_used_and_deleted(e2b, own):
 
 # Network, metrics, logs
 
-@covers("E2B Python 2.63", "Sandbox.update_network", differs="A sandbox's network is closed unless the setting e2b_network, or the sandbox, opens it.")
+@pytest.mark.method("E2B Python 2.63", "Sandbox.update_network", differs="A sandbox's network is closed unless the setting e2b_network, or the sandbox, opens it.")
 def test_the_network_of_a_living_sandbox_is_replaced(e2b, own, daemon):
     native = daemon.client(os.environ["E2B_API_KEY"])
 
@@ -269,7 +268,7 @@ def test_the_network_of_a_living_sandbox_is_replaced(e2b, own, daemon):
         e2b.Sandbox.update_network(NOBODY, {})
 
 
-@covers("E2B Python 2.63", "Sandbox.get_metrics", differs="What it uses now, as one entry: nothing is kept of before. While it is paused there is none.")
+@pytest.mark.method("E2B Python 2.63", "Sandbox.get_metrics", differs="What it uses now, as one entry: nothing is kept of before. While it is paused there is none.")
 def test_metrics_say_what_is_used(e2b, own):
     metric, = own.get_metrics()
     assert metric.cpu_count >= 1 and 0 < metric.mem_used < metric.mem_total and 0 <= metric.disk_used < metric.disk_total

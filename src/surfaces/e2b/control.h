@@ -6,6 +6,7 @@
 #pragma once
 
 #include "http/request.h"
+#include "operations/builds.h"
 #include "surfaces/shared/surface.h"
 #include "util/arena.h"
 
@@ -34,6 +35,10 @@ VialSandbox *vial_e2b_find(const VialCaller *caller, const char *sandbox_id, GEr
 /* Where theirs can keep the files alone. */
 gboolean vial_e2b_refuse_without_memory(const json_t *body, const char *field, GError **error);
 
+/* How a template is made: what *out borrows is the body's, the arena's, and its steps, which are new. */
+gboolean vial_e2b_build_decode(VialArena *arena, const json_t *body, VialTemplateBuildRequest *out, GError **error);
+#define VIAL_E2B_NO_COPY "files are not taken into builds here; fetch them in a RUN step, or build upon a sandbox that has them (create_snapshot)"
+
 /* control_create.c */
 void vial_e2b_create(VialRequest *request);
 /* control_sandboxes.c */
@@ -59,3 +64,16 @@ void vial_e2b_metrics(VialRequest *request);
 /* control_logs.c */
 void vial_e2b_logs(VialRequest *request);
 void vial_e2b_logs_v2(VialRequest *request);
+/* control_templates.c */
+void vial_e2b_template_announce(VialRequest *request);
+void vial_e2b_template_files(VialRequest *request);
+void vial_e2b_template_build(VialRequest *request);
+void vial_e2b_template_status(VialRequest *request);
+void vial_e2b_template_alias(VialRequest *request);
+/* control_tags.c */
+void vial_e2b_tag_list(VialRequest *request);
+void vial_e2b_tag_assign(VialRequest *request);
+void vial_e2b_tag_remove(VialRequest *request);
+/* control_refused.c */
+void vial_e2b_no_volumes(VialRequest *request);
+void vial_e2b_no_secrets(VialRequest *request);

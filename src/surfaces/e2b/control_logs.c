@@ -13,8 +13,6 @@
 #include "util/json.h"
 #include "util/time.h"
 
-#define LINES_MAX 1000
-
 typedef struct {
 	VialRequest *request;
 	VialLogs *logs;
@@ -109,11 +107,11 @@ static gboolean decode(VialRequest *request, Log *log, GError **error)
 		return vial_fail(error, VIAL_ERROR_INVALID, "level is debug, info, warn or error");
 	log->is_backward = g_strcmp0(direction, "backward") == 0;
 	log->from_ms = log->is_backward ? G_MAXINT64 : 0;
-	log->limit = LINES_MAX;
+	log->limit = VIAL_LOG_PAGE;
 	log->level = g_strdup(level);
 	log->search = g_strdup(vial_request_query(request, "search"));
 	return vial_decode_query_int(request, log->is_v2 ? "cursor" : "start", &log->from_ms, error) &&
-	       vial_decode_query_int(request, "limit", &log->limit, error) && vial_check_int("limit", log->limit, 0, LINES_MAX, error);
+	       vial_decode_query_int(request, "limit", &log->limit, error) && vial_check_int("limit", log->limit, 0, VIAL_LOG_PAGE, error);
 }
 
 static void tell(VialRequest *request, gboolean is_v2)
