@@ -84,6 +84,10 @@ static json_t *create_record(const VialCreateRequest *request)
 		json_object_set_new(body, "ttl_seconds", json_integer(request->ttl_seconds));
 	if (request->idle_seconds != VIAL_UNSAID)
 		json_object_set_new(body, "idle_seconds", json_integer(request->idle_seconds));
+	if (request->rests_when_over)
+		json_object_set_new(body, "rests_when_over", json_true());
+	if (request->wakes_by_use)
+		json_object_set_new(body, "wakes_by_use", json_true());
 	vial_facts_copy(body, "metadata", request->metadata);
 	vial_facts_copy(body, "network", request->network);
 	vial_facts_env(body, request->env);

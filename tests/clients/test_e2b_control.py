@@ -5,14 +5,14 @@ test_e2b_control_templates.py."""
 import datetime
 import importlib
 import os
-import subprocess
+import signal
 import sys
 import time
 
 import pytest
 
-from tools import add_key, wait_until
-from vial import slow
+from tools import add_key, engine_processes, wait_until
+from vial import Sandbox, slow
 
 NOBODY = "i" + "a" * 19
 
@@ -316,6 +316,44 @@ def test_each_refusal_is_its_own_exception(e2b, daemon, own):
             with pytest.raises(e2b.RateLimitException, match="max_sandboxes"):
                 create()
     assert time.monotonic() - begun < slow(10), "a quota was asked again and again"
+
+
+def test_no_room_is_told_as_busy(e2b, box, start_daemon, tmp_path):
+    (tmp_path / "faults").write_text(f"host.memory_mb {box.get_info().memory_mb + 100}\n")
+    daemon = start_daemon("--memory-overcommit-percent", "100", env={"VIAL_FAULTS": str(tmp_path / "faults")})
+    options = {"api_url": daemon.url, "sandbox_url": daemon.url, "api_key": daemon.key, "retries": 0}
+    with e2b.Sandbox.create("minimal", **options) as only:
+        with pytest.raises(e2b.ServiceBusyException, match="memory_overcommit_percent"):
+            e2b.Sandbox.create("minimal", **options)
+        assert ids(e2b.Sandbox.list(**options)) == [only.sandbox_id]
+
+
+@pytest.mark.parametrize("end", ["kill", "pause", "expiry"])
+def test_what_was_running_hears_of_the_end(e2b, own, end):
+    """A stream that breaks off is no end of a command: the client looks at the sandbox's health, and says what became of it."""
+    handle = own.commands.run("echo begun; sleep 1000", background=True, timeout=0)
+    if end == "expiry":
+        own.set_timeout(1)
+    else:
+        assert getattr(own, end)() is True
+    with pytest.raises(e2b.SandboxNotRunningException):
+        handle.wait()
+    with pytest.raises(e2b.SandboxNotRunningException):
+        own.files.read("/etc/hostname")
+    if end == "pause":
+        own.connect(timeout=60)
+        assert handle.pid in [one.pid for one in own.commands.list()] and own.commands.connect(handle.pid).kill() is True
+
+
+def test_one_that_has_died_is_no_more(e2b, own, daemon):
+    native = daemon.client(os.environ["E2B_API_KEY"])
+    for pid in engine_processes(daemon, Sandbox(native, {"id": own.sandbox_id})):
+        os.kill(pid, signal.SIGKILL)
+    wait_until(lambda: native.call("GET", f"/v1/sandboxes/{own.sandbox_id}")["status"] == "failed")
+    for call in (own.get_info, own.pause, own.connect, own.fork, own.create_snapshot, own.get_metrics, lambda: own.set_timeout(10), lambda: own.update_network({})):
+        with pytest.raises(e2b.SandboxNotFoundException):
+            call()
+    assert not own.is_running() and own.sandbox_id not in ids(e2b.Sandbox.list())
 
 
 def test_two_projects_cannot_see_each_other(e2b, daemon, box):

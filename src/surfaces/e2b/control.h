@@ -32,6 +32,8 @@ json_t *vial_e2b_network_json(const json_t *policy);
 
 /* A sandbox as this dialect knows it: one that has failed is no more. Borrowed; NULL with an error. */
 VialSandbox *vial_e2b_find(const VialCaller *caller, const char *sandbox_id, GError **error);
+/* The same without a look at who asks, which the operation is for: FALSE with an error for one that has failed. */
+gboolean vial_e2b_is_alive(const VialRequest *request, GError **error);
 /* Where theirs can keep the files alone. */
 gboolean vial_e2b_refuse_without_memory(const json_t *body, const char *field, GError **error);
 

@@ -22,7 +22,7 @@ static void change(VialRequest *request, const char *field, gboolean only_longer
 	g_autoptr(GError) error = NULL;
 
 	vial_surface_begun(request,
-	                   vial_decode_int(vial_request_json(request), field, &lifecycle.ttl_seconds, &error) &&
+	                   vial_e2b_is_alive(request, &error) && vial_decode_int(vial_request_json(request), field, &lifecycle.ttl_seconds, &error) &&
 	                           vial_op_lifecycle_change(&caller, vial_surface_sandbox(request), &lifecycle, on_changed, request, &error),
 	                   &error);
 }
@@ -55,7 +55,7 @@ void vial_e2b_pause(VialRequest *request)
 	g_autoptr(GError) error = NULL;
 
 	vial_surface_begun(request,
-	                   vial_e2b_refuse_without_memory(vial_request_json(request), "memory", &error) &&
+	                   vial_e2b_is_alive(request, &error) && vial_e2b_refuse_without_memory(vial_request_json(request), "memory", &error) &&
 	                           vial_op_rest(&caller, vial_surface_sandbox(request), vial_surface_reply_done, request, &error),
 	                   &error);
 }
@@ -91,7 +91,7 @@ static void come_back(VialRequest *request, gboolean must_sleep)
 	g_autoptr(GError) error = NULL;
 
 	vial_surface_begun(request,
-	                   decode(vial_request_json(request), &connect, &error) &&
+	                   vial_e2b_is_alive(request, &error) && decode(vial_request_json(request), &connect, &error) &&
 	                           vial_op_connect(&caller, vial_surface_sandbox(request), &connect, on_connected, request, &error),
 	                   &error);
 }

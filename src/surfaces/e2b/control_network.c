@@ -131,7 +131,8 @@ void vial_e2b_network_put(VialRequest *request)
 	json_t *body = vial_request_json(request);
 	g_autoptr(json_t) policy = NULL;
 	g_autoptr(GError) error = NULL;
-	gboolean is_decoded = vial_e2b_network_decode(&caller, body, json_object_get(body, "allow_internet_access"), &policy, &error);
+	gboolean is_decoded = vial_e2b_is_alive(request, &error) &&
+	                      vial_e2b_network_decode(&caller, body, json_object_get(body, "allow_internet_access"), &policy, &error);
 
 	if (is_decoded && !policy)
 		policy = vial_surface_network(&caller);

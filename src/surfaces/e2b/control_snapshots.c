@@ -36,7 +36,8 @@ void vial_e2b_fork(VialRequest *request)
 	g_autoptr(GError) error = NULL;
 
 	vial_surface_begun(request,
-	                   vial_decode_int(body, "count", &fork.count, &error) && vial_decode_int(body, "timeout", &fork.ttl_seconds, &error) &&
+	                   vial_e2b_is_alive(request, &error) && vial_decode_int(body, "count", &fork.count, &error) &&
+	                           vial_decode_int(body, "timeout", &fork.ttl_seconds, &error) &&
 	                           vial_op_fork(&caller, vial_surface_sandbox(request), &fork, on_forked, request, &error),
 	                   &error);
 }
@@ -70,7 +71,8 @@ void vial_e2b_snapshot(VialRequest *request)
 	vial_arena_init(&arena);
 	vial_surface_begun(
 		request,
-		vial_e2b_refuse_without_memory(body, "memory", &error) && vial_decode_text(body, "name", &name, &error) &&
+		vial_e2b_is_alive(request, &error) && vial_e2b_refuse_without_memory(body, "memory", &error) &&
+			vial_decode_text(body, "name", &name, &error) &&
 			vial_op_snapshot_take(&caller, vial_surface_sandbox(request), vial_e2b_plain_name(&arena, name), on_taken, request, &error),
 		&error);
 	vial_arena_clear(&arena);
