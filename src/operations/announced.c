@@ -111,9 +111,9 @@ const char *vial_op_build_announce(const VialCaller *caller, const VialTemplateB
 	return item->id;
 }
 
-gboolean vial_op_build_is_announced(const VialCaller *caller, const char *id, const char *name)
+gboolean vial_op_build_is_announced(const VialCaller *caller, const char *id, const char *name, GError **error)
 {
-	return vial_operation_admit(caller, VIAL_VERB_BUILD_READ, NULL, 0, NULL, NULL) && find(caller, id, name);
+	return vial_operation_admit(caller, VIAL_VERB_BUILD_READ, NULL, 0, NULL, error) && find(caller, id, name);
 }
 
 gboolean vial_op_build_begin(const VialCaller *caller, const char *id, const char *name, const VialTemplateBuildRequest *rest, VialDocumentDone done,

@@ -15,6 +15,7 @@ char *vial_e2b_uuid(const char *id)
 	unsigned __int128 number = 0;
 	char digits[UUID_DIGITS + 1] = "";
 
+	g_return_val_if_fail(vial_id_is_valid(id), g_strdup(""));
 	for (const char *c = id; *c; c++)
 		number = number * BASE + (guint64)(strchr(LETTERS, *c) - LETTERS);
 	for (gsize i = UUID_DIGITS; i > 0; i--, number >>= 4)

@@ -239,13 +239,16 @@ void vial_e2b_template_status(VialRequest *request)
 {
 	g_autofree char *id = vial_e2b_uuid_to_id(vial_request_param(request, "build"));
 	VialCaller caller = vial_surface_caller(request);
+	GError *error = NULL;
 	const char *name;
 	VialArena arena;
 
 	vial_arena_init(&arena);
 	name = template_param(&arena, request);
-	if (id && vial_op_build_is_announced(&caller, id, name))
+	if (vial_op_build_is_announced(&caller, id ? id : "", name, &error))
 		vial_request_reply_json(request, 200, status_json(name, vial_request_param(request, "build"), NULL));
+	else if (error)
+		vial_request_reply_error(request, error);
 	else
 		watch(request, &caller, name, id ? id : "");
 	vial_arena_clear(&arena);
