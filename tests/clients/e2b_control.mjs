@@ -97,9 +97,46 @@ await step("template in background", async () => {
     await new Promise((done) => setTimeout(done, 200));
   }
 });
+await step("template helpers", async () => {
+  // Programs of those names that write down what they were called with, and by whom: there is no network.
+  let template = Template().fromTemplate("minimal").runCmd("install -d -m 777 /srv/log", { user: "root" });
+  for (const name of ["pip", "npm", "bun", "apt-get", "git"])
+    template = template.runCmd(`printf '#!/bin/sh\\necho "$(whoami): ${name} $*" >> /srv/log/all-$(whoami)\\n' > /usr/local/bin/${name}; chmod 755 /usr/local/bin/${name}`, { user: "root" });
+  template = template.pipInstall("polars").pipInstall("rich", { g: false }).npmInstall("express").bunInstall("zod").aptInstall(["vim", "curl"]).gitClone("https://git.example/x.git", "/srv/x");
+  await Template.build(template, "js-helpers");
+  const made = await Sandbox.create("js-helpers", { timeoutMs: 60000 });
+  const found = [await made.files.read("/srv/log/all-root"), await made.files.read("/srv/log/all-user")];
+  await made.kill();
+  return found;
+});
+await step("template texts", async () => {
+  const template = Template().fromBaseImage().setWorkdir("/srv").runCmd("true");
+  return [JSON.parse(await Template.toJSON(template, false)), Template.toDockerfile(template), Secret.fill("name"), Secret.iamToken({ audience: "somebody", tokenType: "JWT-SVID" }).audience];
+});
+await step("images refused", async () => {
+  const found = [];
+  for (const begin of [(t) => t.fromImage("registry.example/x:1"), (t) => t.fromNodeImage(), (t) => t.fromBunImage(), (t) => t.fromDebianImage(), (t) => t.fromUbuntuImage(), (t) => t.fromAlpineImage(),
+    (t) => t.fromFedoraImage(), (t) => t.fromArchImage(), (t) => t.fromDockerfile("FROM python:3\nRUN true\n"),
+    (t) => t.fromAWSRegistry("x", { accessKeyId: "a", secretAccessKey: "b", region: "c" }), (t) => t.fromGCPRegistry("x", { serviceAccountJSON: { a: "b" } })])
+    found.push(await outcome(() => Template.build(begin(Template()).runCmd("true"), "never")));
+  return found;
+});
+await step("templates that are not here", async () => [
+  await outcome(() => Template.build(Template().fromTemplate("mcp-gateway").addMcpServer("exa"), "never")),
+  await outcome(() => Template.build(Template().fromTemplate("devcontainer").betaDevContainerPrebuild("/srv"), "never")),
+  await outcome(() => Template.build(Template().fromTemplate("devcontainer").betaSetDevContainerStart("/srv"), "never")),
+]);
+await step("content of volumes", async () => {
+  const volume = new Volume("data", "data", "token"), there = { apiUrl: process.env.E2B_API_URL };
+  return [await outcome(() => volume.makeDir("/x", there)), await outcome(() => volume.exists("/x", there)), await outcome(() => volume.readFile("/x", there)),
+    await outcome(() => volume.writeFile("/x", "data", there)), await outcome(() => volume.remove("/x", there)), await outcome(() => volume.updateMetadata("/x", { mode: 0o600 }, there)),
+    await outcome(() => volume.list("/", there))];
+});
 await step("template refused", async () => [
   await outcome(() => Template.build(Template().fromPythonImage().runCmd("true"), "never")),
   await outcome(() => Template.build(Template({ fileContextPath: "/etc" }).fromTemplate("minimal").copy("hostname", "/srv/"), "never")),
+  await outcome(() => Template.build(Template({ fileContextPath: "/etc" }).fromTemplate("minimal").copyItems([{ src: "hostname", dest: "/srv/" }]), "never")),
+  await outcome(() => Template.build(Template().fromTemplate("minimal").runCmd("true").setReadyCmd("true"), "never")),
   await outcome(() => Template.build(Template().fromTemplate("minimal").runCmd("true").setStartCmd("sleep 1", "true"), "never")),
 ]);
 await step("volumes and secrets", async () => [
@@ -121,4 +158,5 @@ await step("pauses by itself", async () => {
   await made.kill();
   return [state, kept];
 });
+await step("mcp", async () => [sandbox.getMcpUrl().endsWith("/mcp"), await outcome(() => sandbox.getMcpToken()), await outcome(() => Sandbox.create("minimal", { mcp: { exa: {} } }))]);
 await step("kill", async () => [await sandbox.kill(), await sandbox.kill(), await sandbox.isRunning()]);

@@ -82,14 +82,43 @@ def test_templates_are_built(step):
     assert step("template fails") == "BuildError: step 2 of 2 failed: it exited with 7"
 
 
-@pytest.mark.method("E2B JS 2.51", "Template.fromPythonImage", "Template.copy", "Template.setStartCmd", "Volume.create", "Volume.list", "Volume.destroy", "Volume.getInfo", "Volume.connect",
-                    "Secret.create", "Secret.exists", "Secret.update", "Secret.getInfo", "Secret.destroy", "Secret.list", differs="There is nothing like it yet: refused with a sentence.")
+@pytest.mark.method("E2B JS 2.51", "Template.pipInstall", "Template.npmInstall", "Template.bunInstall", "Template.aptInstall", "Template.gitClone",
+                    differs="They are commands in a build, whose network is closed unless the setting e2b_network opens it.")
+def test_what_templates_install_is_commands(step):
+    as_root, as_user = step("template helpers")
+    assert as_root == "root: pip install polars\nroot: apt-get update\nroot: apt-get install -y vim curl\n"
+    assert as_user == "user: pip install --user rich\nuser: npm install express\nuser: bun install zod\nuser: git clone https://git.example/x.git /srv/x\n"
+
+
+@pytest.mark.method("E2B JS 2.51", "Template.fromBaseImage", "Template.toJSON", "Template.toDockerfile", "Secret.fill", "Secret.iamToken")
+def test_what_is_only_written_down(step):
+    template, dockerfile, secret, audience = step("template texts")
+    assert template["fromImage"] == "e2bdev/base" and [one["type"] for one in template["steps"]] == ["WORKDIR", "RUN"]
+    assert "WORKDIR /srv" in dockerfile and (secret, audience) == ("${e2b.secrets.name}", "somebody")
+
+
+@pytest.mark.method("E2B JS 2.51", "Template.fromImage", "Template.fromPythonImage", "Template.fromNodeImage", "Template.fromBunImage", "Template.fromDebianImage", "Template.fromUbuntuImage",
+                    "Template.fromAlpineImage", "Template.fromFedoraImage", "Template.fromArchImage", "Template.fromDockerfile", "Template.fromAWSRegistry",
+                    "Template.fromGCPRegistry", differs="Images of registries are not fetched: a template begins with another one.")
+def test_images_of_registries_are_refused(step):
+    refused = [*step("images refused"), step("template refused")[0]]
+    assert len(refused) == 12 and all(text.startswith("BuildError: ") and "images of registries are not fetched here" in text for text in refused), refused
+
+
+@pytest.mark.method("E2B JS 2.51", "Template.copy", "Template.copyItems", "Template.setStartCmd", "Template.setReadyCmd", "Template.addMcpServer", "Template.betaDevContainerPrebuild",
+                    "Template.betaSetDevContainerStart", "Volume.create", "Volume.list", "Volume.destroy", "Volume.getInfo", "Volume.connect", "Volume.exists", "Volume.makeDir",
+                    "Volume.readFile", "Volume.writeFile", "Volume.remove", "Volume.updateMetadata", "Secret.create", "Secret.exists", "Secret.update", "Secret.getInfo", "Secret.destroy",
+                    "Secret.list", "Sandbox.getMcpUrl", "Sandbox.getMcpToken", differs="There is nothing like it here: refused with a sentence.")
 def test_what_there_is_not_is_refused(step):
-    image, copy, start = step("template refused")
-    assert image.startswith("BuildError: ") and "images of registries" in image and copy.startswith("FileUploadError: ") and "COPY: files" in copy and "startCmd" in start
+    _, copy, copies, ready, start = step("template refused")
+    assert all(text.startswith("FileUploadError: ") and "COPY: files" in text for text in (copy, copies)) and "startCmd" in start and "readyCmd" in ready
+    gateway, *containers = step("templates that are not here")
+    assert "mcp-gateway" in gateway and all("devcontainer" in text for text in containers[:1]) and "startCmd" in containers[1]
     refused = step("volumes and secrets")
-    assert all("VolumeError: " in text and "no volumes here yet" in text for text in refused[:5]), refused
+    assert all("VolumeError: " in text and "no volumes here yet" in text for text in [*refused[:5], *step("content of volumes")]), refused
     assert all("SecretError: " in text and "no secrets are kept here yet" in text for text in refused[5:]), refused
+    is_url, token, gateway = step("mcp")
+    assert is_url and token.startswith("FileNotFoundError: ") and "MCP gateway" in gateway
 
 
 def test_errors_have_their_classes(step):
