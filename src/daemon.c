@@ -21,6 +21,7 @@
 #include "drain.h"
 #include "http/server.h"
 #include "net/wall.h"
+#include "operations/announced.h"
 #include "operations/strangers.h"
 #include "operations/watchers.h"
 #include "service/agents.h"
@@ -197,6 +198,7 @@ static gboolean open_governance(VialApp *app, GError **error)
 		return FALSE;
 	app->meter = vial_meter_new(app);
 	app->strangers = vial_strangers_new(app);
+	app->announced = vial_announced_new();
 	app->watchers = vial_watchers_new();
 	app->otlp = vial_otlp_new(app->config, &problem);
 	if (!problem)
@@ -275,6 +277,7 @@ static void close_parts(Daemon *daemon)
 	vial_oidc_free(app->oidc);
 	vial_webhook_free(app->webhook);
 	vial_strangers_free(app->strangers);
+	vial_announced_free(app->announced);
 	vial_keys_free(app->keys);
 	vial_quota_book_free(app->quota_book);
 	vial_projects_free(app->projects);

@@ -7,7 +7,9 @@ VialSandbox *vial_bearer_find(VialApp *app, const char *sandbox_id)
 {
 	VialSandbox *sandbox = sandbox_id ? g_hash_table_lookup(vial_sandboxes_table(app->sandboxes), sandbox_id) : NULL;
 
-	return sandbox && !vial_sandbox_is_ending(sandbox) && vial_sandbox_state(sandbox) != VIAL_STATE_FAILED ? sandbox : NULL;
+	if (!sandbox || vial_sandbox_is_ending(sandbox) || vial_sandbox_state(sandbox) == VIAL_STATE_FAILED)
+		return NULL;
+	return vial_sandbox_is_resting(sandbox) && !vial_sandbox_wakes_by_use(sandbox) ? NULL : sandbox;
 }
 
 VialIdentity *vial_bearer_identity(const VialSandbox *sandbox)

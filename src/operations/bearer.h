@@ -7,7 +7,8 @@
 
 #include "operations/operation.h"
 
-/* The sandbox of that id, whoever's it is: borrowed, NULL when it has ended or is about to. For a surface that has still to see the token. */
+/* The sandbox of that id, whoever's it is: borrowed, NULL when it has ended or is about to, or rests
+ * until it is woken. For a surface that has still to see the token. */
 VialSandbox *vial_bearer_find(VialApp *app, const char *sandbox_id);
 /* Whoever showed the token: a new reference. */
 VialIdentity *vial_bearer_identity(const VialSandbox *sandbox);

@@ -8,6 +8,7 @@
 #include "operations/facts.h"
 #include "operations/limits.h"
 #include "operations/steps.h"
+#include "operations/surface_network.h"
 #include "operations/validate.h"
 #include "service/build_secrets.h"
 #include "service/capacity.h"
@@ -57,7 +58,7 @@ static void waiter_free(Waiter *waiter)
 
 /* A build, from what was asked for to what the service wants; everything in it is its own. */
 typedef struct {
-	char *name, *tag;
+	char *name, *tag, *workdir; /* workdir NULL: the base says it, or nobody */
 	json_t *source, *steps, *network;
 	VialLimits limits;
 	gint64 timeout_seconds;
@@ -67,6 +68,7 @@ static void plan_clear(Plan *plan)
 {
 	g_free(plan->name);
 	g_free(plan->tag);
+	g_free(plan->workdir);
 	json_decref(plan->source);
 	json_decref(plan->steps);
 	json_decref(plan->network);
@@ -141,6 +143,10 @@ static json_t *make_source(const VialTemplateBuildRequest *request, const char *
 	json_t *names = json_array(), *value;
 	const char *name;
 
+	if (json_array_size(request->tags) > 0)
+		json_object_set(source, "tags", request->tags);
+	if (plan->workdir)
+		json_object_set_new(source, "workdir", json_string(plan->workdir));
 	json_object_set_new(source, "cpu", json_real(plan->limits.cpu));
 	json_object_set_new(source, "memory_mb", json_integer(plan->limits.memory_mb));
 	json_object_set_new(source, "disk_mb", json_integer(plan->limits.disk_mb));
@@ -154,8 +160,12 @@ static json_t *make_source(const VialTemplateBuildRequest *request, const char *
 
 static gboolean read_steps(const VialTemplateBuildRequest *request, const VialTemplate *base, Plan *plan, GError **error)
 {
-	plan->steps = request->dockerfile ? vial_dockerfile_parse(request->dockerfile, request->args, base->env, base->workdir, error)
-	                                  : vial_steps_read(request->steps, base->workdir, error);
+	const char *workdir = base->workdir ? base->workdir : request->workdir;
+
+	if (!base->workdir)
+		plan->workdir = g_strdup(request->workdir);
+	plan->steps = request->dockerfile ? vial_dockerfile_parse(request->dockerfile, request->args, base->env, workdir, error)
+	                                  : vial_steps_read(request->steps, workdir, error);
 	if (!plan->steps || !vial_steps_check(plan->steps, error))
 		return FALSE;
 	if (json_array_size(plan->steps) > 0 || request->warm)
@@ -165,6 +175,9 @@ static gboolean read_steps(const VialTemplateBuildRequest *request, const VialTe
 
 static gboolean read_network(const VialCaller *caller, json_t *network, Plan *plan, GError **error)
 {
+	g_autoptr(json_t) usual = network ? NULL : vial_surface_network(caller);
+
+	network = network ? network : usual;
 	plan->network = network ? vial_slots_read_network(caller->app->config, network, error) : json_pack("{s:s}", "mode", "disabled");
 	return plan->network != NULL;
 }
@@ -190,6 +203,7 @@ static gboolean make_plan(const VialCaller *caller, VialVerb verb, const VialTem
 
 	if (!check(caller, request, error) || !vial_layers_supported(caller->app, error) ||
 	    !vial_template_name_split(caller->app, "name", request->name, &plan->name, &plan->tag, error) ||
+	    !vial_template_tags_check(caller->app, plan->name, request->tags, error) ||
 	    !vial_custom_templates_base(caller->app, caller->principal->project, base_name, &base, error) ||
 	    !vial_template_base_takes_secrets(&base, request->secrets, error) ||
 	    !read_limits(caller->app, request, base.template, &plan->limits, error) || !read_steps(request, base.template, plan, error) ||
@@ -226,7 +240,8 @@ static void on_queued(const GError *error, gpointer data)
 static json_t *build_record(const VialTemplateBuildRequest *request, const Plan *plan)
 {
 	json_t *body = json_pack("{s:s, s:O}", "name", request->name, "steps", plan->steps);
-	static const char *const fields[] = { "base", "args", "cpu", "memory_mb", "disk_mb", "network", "secret_names", "warm", "timeout_seconds" };
+	static const char *const fields[] = { "base",    "args",         "tags", "workdir",        "cpu", "memory_mb", "disk_mb",
+		                              "network", "secret_names", "warm", "timeout_seconds" };
 
 	for (gsize i = 0; i < G_N_ELEMENTS(fields); i++)
 		vial_facts_copy(body, fields[i], json_object_get(plan->source, fields[i]));
@@ -246,6 +261,7 @@ static gboolean build(const VialCaller *caller, VialVerb verb, const VialTemplat
 	if (!make_plan(caller, verb, request, &plan, error) || !(entry = vial_entry_begin(caller, verb, NULL, build_record(request, &plan), error)))
 		return FALSE;
 	wanted = (VialBuildRequest){
+		.id = request->id,
 		.name = plan.name,
 		.tag = plan.tag,
 		.source = plan.source,
@@ -327,6 +343,8 @@ gboolean vial_op_template_rebuild(const VialCaller *caller, const char *name, js
 	request.dockerfile = json_string_value(json_object_get(source, "dockerfile"));
 	request.steps = json_object_get(source, "steps");
 	request.args = json_object_get(source, "args");
+	request.tags = json_object_get(source, "tags");
+	request.workdir = json_string_value(json_object_get(source, "workdir"));
 	request.cpu = json_number_value(json_object_get(source, "cpu"));
 	request.memory_mb = json_integer_value(json_object_get(source, "memory_mb"));
 	request.disk_mb = json_integer_value(json_object_get(source, "disk_mb"));

@@ -7,9 +7,12 @@
 
 /* All is borrowed for the call; what is NULL or VIAL_UNSAID was not said. */
 typedef struct {
-	const char *name; /* name or name:tag */
-	const char *base; /* NULL: the default template */
-	json_t *steps;    /* a list, or */
+	const char *id;      /* what it is to be called (announced.h); NULL: a new one */
+	const char *name;    /* name or name:tag */
+	json_t *tags;        /* more of them */
+	const char *base;    /* NULL: the default template */
+	const char *workdir; /* where the steps begin, if the base does not say; NULL: where a sandbox's commands do */
+	json_t *steps;       /* a list, or */
 	const char *dockerfile;
 	json_t *args; /* for its ARGs */
 	const char *tier;
@@ -28,6 +31,14 @@ gboolean vial_op_template_build(const VialCaller *caller, const VialTemplateBuil
 /* The same again, on what the base is now; secrets have to be given again. */
 gboolean vial_op_template_rebuild(const VialCaller *caller, const char *name, json_t *secrets, gboolean no_cache, VialDocumentDone done,
                                   gpointer data, GError **error);
+/* Each a string, at most 16: whether templates of this name can have them. */
+gboolean vial_template_tags_check(VialApp *app, const char *name, const json_t *tags, GError **error);
+/* More tags for the one that `name` means, which others of that name lose. Its id, borrowed; NULL with an error. */
+const char *vial_op_template_tag(const VialCaller *caller, const char *name, json_t *tags, VialOperationDone done, gpointer data, GError **error);
+/* These tags are nobody's any more; what has none left is deleted. */
+gboolean vial_op_template_untag(const VialCaller *caller, const char *name, json_t *tags, VialOperationDone done, gpointer data, GError **error);
+/* All of a name (without a tag), newest first: VialCustomTemplate, borrowed elements. NULL with an error. */
+GPtrArray *vial_op_template_versions(const VialCaller *caller, const char *name, GError **error);
 gboolean vial_op_template_delete(const VialCaller *caller, const char *name, VialOperationDone done, gpointer data, GError **error);
 /* This sandbox, as it is now. `document` is the template. */
 gboolean vial_op_template_from_sandbox(const VialCaller *caller, const char *sandbox_id, const char *name, VialDocumentDone done, gpointer data,

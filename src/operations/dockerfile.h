@@ -12,7 +12,8 @@
 #define VIAL_STEPS_MAX 128
 
 /*
- * An array of steps in the order of the file: {"run": a shell line or an array of words, "args": {…}?, "line": N}, {"env": {…}, "line": N},
+ * An array of steps in the order of the file: {"run": a shell line or an array of words, "user": NAME?, "args": {…}?, "line": N}, {"env": {…},
+ * "line": N},
  * {"workdir": an absolute path, "line": N}. `args` (an object of strings, may be NULL) are values for the file's ARGs; `env` (borrowed, may be NULL)
  * and `workdir` (may be NULL) are what the base has. NULL with an INVALID error that names the line.
  */

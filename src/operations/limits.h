@@ -89,6 +89,8 @@
 #define VIAL_WATCHER_CHANGES_MAX 10000           /* that are kept of one until somebody asks */
 #define VIAL_WATCHER_SILENCE_MS (60 * 60 * 1000) /* after which one that nobody asks ends */
 #define VIAL_LOG_MAX_LINES 100000
+#define VIAL_LOG_PAGE 1000      /* lines of dialects whose logs are in pages, unless fewer are asked for */
+#define VIAL_BUILD_LOG_PAGE 100 /* of a build's */
 #define VIAL_NETWORK_EVENTS_MAX 1000
 #define VIAL_AUDIT_TEXT_MAX_BYTES 1024 /* of what is looked for */
 

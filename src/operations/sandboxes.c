@@ -101,6 +101,10 @@ static json_t *create_record(const VialCreateRequest *request)
 		json_object_set_new(body, "ttl_seconds", json_integer(request->ttl_seconds));
 	if (request->idle_seconds != VIAL_UNSAID)
 		json_object_set_new(body, "idle_seconds", json_integer(request->idle_seconds));
+	if (request->rests_when_over)
+		json_object_set_new(body, "rests_when_over", json_true());
+	if (request->wakes_by_use)
+		json_object_set_new(body, "wakes_by_use", json_true());
 	vial_facts_copy(body, "metadata", request->metadata);
 	vial_facts_copy(body, "network", request->network);
 	vial_facts_env(body, request->env);
@@ -158,6 +162,8 @@ gboolean vial_op_sandbox_create(const VialCaller *caller, const VialCreateReques
 		.idle_seconds = or_default(request.idle_seconds),
 		.on_idle = on_idle,
 		.persistent = request.persistent,
+		.rests_when_over = request.rests_when_over,
+		.wakes_by_use = request.wakes_by_use,
 		.metadata = request.metadata,
 		.env = request.env,
 		.network = request.network,
@@ -276,6 +282,8 @@ gboolean vial_op_lifecycle_change(const VialCaller *caller, const char *sandbox_
 		.ttl_seconds = or_default(request->ttl_seconds),
 		.idle_seconds = or_default(request->idle_seconds),
 		.persistent = request->persistent,
+		.rests_when_over = -1,
+		.only_longer = request->only_longer,
 	};
 	GError *refusal = NULL;
 	VialSandbox *sandbox;
@@ -353,7 +361,7 @@ gboolean vial_op_power(const VialCaller *caller, VialVerb verb, const char *sand
 		vial_sandbox_hibernate(sandbox, on_done, waiter);
 		return TRUE;
 	default:
-		vial_sandbox_acquire(sandbox, on_awake, waiter);
+		vial_sandbox_wake(sandbox, on_awake, waiter);
 		return TRUE;
 	}
 }

@@ -18,7 +18,8 @@ typedef struct {
 	gint64 idle_seconds; /* 0: no idle policy */
 	const char *on_idle; /* delete, hibernate */
 	gboolean persistent;
-	json_t *metadata; /* objects of strings */
+	gboolean rests_when_over, wakes_by_use; /* service/sandbox.h: vial_sandbox_rest() */
+	json_t *metadata;                       /* objects of strings */
 	json_t *env;
 	json_t *network; /* docs/network.md */
 } VialCreateRequest;
@@ -50,12 +51,27 @@ gboolean vial_op_sandbox_delete(const VialCaller *caller, const char *sandbox_id
 typedef struct {
 	gint64 ttl_seconds, idle_seconds;
 	const char *on_idle;
-	int persistent; /* TRUE, FALSE, or -1 */
+	int persistent;       /* TRUE, FALSE, or -1 */
+	gboolean only_longer; /* the ttl is taken only if it ends later than the one there is */
 } VialLifecycleRequest;
 
 /* `done` when it is on the disk. */
 gboolean vial_op_lifecycle_change(const VialCaller *caller, const char *sandbox_id, const VialLifecycleRequest *request, VialSandboxDone done,
                                   gpointer data, GError **error);
+
+/* Asleep until somebody connects to it (service/sandbox.h: vial_sandbox_rest()). CONFLICT when it rests already. */
+gboolean vial_op_rest(const VialCaller *caller, const char *sandbox_id, VialOperationDone done, gpointer data, GError **error);
+
+typedef struct {
+	gint64 ttl_seconds;  /* from now on, if it slept; else only if that is longer than what it has */
+	int rests_when_over; /* -1: as it is */
+	gboolean must_sleep; /* CONFLICT unless it sleeps or is paused */
+} VialConnectRequest;
+
+/* Awake, for so long at least. `was_asleep`: it slept, or was paused. */
+typedef void (*VialConnectDone)(VialSandbox *sandbox, gboolean was_asleep, const GError *error, gpointer data);
+gboolean vial_op_connect(const VialCaller *caller, const char *sandbox_id, const VialConnectRequest *request, VialConnectDone done, gpointer data,
+                         GError **error);
 
 /* VIAL_VERB_PAUSE, _RESUME, _HIBERNATE or _WAKE. */
 gboolean vial_op_power(const VialCaller *caller, VialVerb verb, const char *sandbox_id, VialOperationDone done, gpointer data, GError **error);

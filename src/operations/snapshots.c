@@ -15,7 +15,7 @@ typedef struct {
 	guint count;
 	VialPromise *promise; /* of room for that many */
 	json_t *metadata;
-	gint64 trial_seconds;
+	gint64 ttl_seconds, trial_seconds;
 	VialSnapshotDone taken;
 	VialForkDone forked;
 	gpointer data;
@@ -179,7 +179,7 @@ static void on_fork_acquired(VialSandbox *sandbox, const GError *error, gpointer
 	if (error)
 		on_forked(NULL, NULL, NULL, error, job);
 	else
-		vial_fork(sandbox, job->count, job->metadata, job->trial_seconds, job->principal, job->promise, on_forked, job);
+		vial_fork(sandbox, job->count, job->metadata, job->ttl_seconds, job->trial_seconds, job->principal, job->promise, on_forked, job);
 }
 
 /* Children are as their parent: may this caller have such, and is there room for so many? */
@@ -211,6 +211,8 @@ gboolean vial_op_fork(const VialCaller *caller, const char *sandbox_id, const Vi
 	    !vial_operation_admit(caller, VIAL_VERB_FORK, sandbox_id, (guint)request->count, &sandbox, error) ||
 	    !vial_check_metadata(request->metadata, error) ||
 	    !vial_check_int("trial_seconds", request->trial_seconds, 0, VIAL_LIFETIME_MAX_SECONDS, error) ||
+	    !vial_check_int("ttl_seconds", request->ttl_seconds, 0, VIAL_LIFETIME_MAX_SECONDS, error) ||
+	    (request->ttl_seconds != VIAL_UNSAID && !vial_sandbox_may_live(sandbox, caller->principal, request->ttl_seconds, error)) ||
 	    !(promise = promise_room(caller, sandbox, (guint)request->count, error)))
 		return FALSE;
 	entry = vial_entry_begin(caller, VIAL_VERB_FORK, sandbox, json_pack("{s:I}", "count", (json_int_t)request->count), error);
@@ -221,6 +223,7 @@ gboolean vial_op_fork(const VialCaller *caller, const char *sandbox_id, const Vi
 	job = g_new0(Job, 1);
 	*job = (Job){ .entry = entry, .count = (guint)request->count, .promise = promise, .forked = done, .data = data };
 	job->principal = vial_identity_ref((VialIdentity *)caller->principal);
+	job->ttl_seconds = MAX(request->ttl_seconds, -1);
 	job->trial_seconds = MAX(request->trial_seconds, 0); /* VIAL_UNSAID is below */
 	job->metadata = request->metadata ? json_incref(request->metadata) : NULL;
 	vial_sandbox_acquire(sandbox, on_fork_acquired, job);

@@ -23,6 +23,7 @@ typedef struct {
 	/* They live that long only, unless they are promoted, so that whoever forgets them leaves nothing behind; 0 or VIAL_UNSAID: as their parent.
 	 */
 	gint64 trial_seconds;
+	gint64 ttl_seconds; /* of the children, instead of the parent's; VIAL_UNSAID: as their parent */
 } VialForkRequest;
 
 gboolean vial_op_fork(const VialCaller *caller, const char *sandbox_id, const VialForkRequest *request, VialForkDone done, gpointer data,

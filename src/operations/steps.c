@@ -18,7 +18,7 @@ static json_t *read_step(json_t *given, gsize index, char **workdir, GError **er
 {
 	static const char *const kinds[] = { "run", "env", "workdir" };
 	const char *kind = NULL;
-	json_t *value = NULL;
+	json_t *value = NULL, *user = json_object_get(given, "user");
 
 	if (!json_is_object(given))
 		return complain(index, error, "must be an object"), NULL;
@@ -32,14 +32,16 @@ static json_t *read_step(json_t *given, gsize index, char **workdir, GError **er
 		kind = kinds[i];
 		value = found;
 	}
-	if (!kind || json_object_size(given) != 1)
-		return complain(index, error, "must have one of run, env and workdir, and nothing else"), NULL;
+	if (!kind || json_object_size(given) != (user ? 2 : 1) || (user && strcmp(kind, "run") != 0))
+		return complain(index, error, "must have one of run, env and workdir, and nothing else but, beside run, its user"), NULL;
 	if (strcmp(kind, "run") == 0 && !json_is_string(value) && !json_is_array(value))
 		return complain(index, error, "must have a shell line or a list of words in \"run\""), NULL;
 	if (strcmp(kind, "env") == 0 && (!json_is_object(value) || json_object_size(value) == 0))
 		return complain(index, error, "must have an object with names and values in \"env\""), NULL;
+	if (user && !json_is_string(user))
+		return complain(index, error, "must have a name in \"user\""), NULL;
 	if (strcmp(kind, "workdir") != 0)
-		return json_pack("{s:O}", kind, value);
+		return json_pack("{s:O, s:O*}", kind, value, "user", user);
 	if (!json_is_string(value) || json_string_length(value) == 0 || json_string_length(value) > VIAL_PATH_MAX_BYTES)
 		return complain(index, error, "must have a path in \"workdir\""), NULL;
 	char *joined = vial_workdir_join(*workdir, json_string_value(value));
@@ -85,7 +87,8 @@ static gboolean check_step(const json_t *step, GError **error)
 {
 	json_t *command = json_object_get(step, "run"), *env = json_object_get(step, "env"), *args = json_object_get(step, "args");
 
-	if (args && !check_names(args, error))
+	if ((args && !check_names(args, error)) ||
+	    !vial_check_text("user", json_string_value(json_object_get(step, "user")), VIAL_USER_MAX_BYTES, error))
 		return FALSE;
 	if (json_is_array(command))
 		return vial_check_argv(command, error);

@@ -8,6 +8,7 @@
 
 typedef struct {
 	VialTransition base;
+	gboolean is_wake; /* asked for by name */
 	VialSandboxDone done;
 	gpointer data;
 } Acquisition;
@@ -30,14 +31,22 @@ static void on_woken(const GError *error, gpointer data)
 	vial_transition_end(&acquisition->base, error);
 }
 
+static gboolean may_wake(const VialSandbox *sandbox, gboolean is_wake, GError **error)
+{
+	if (is_wake || !sandbox->is_resting || sandbox->wakes_by_use)
+		return TRUE;
+	return vial_fail(error, VIAL_ERROR_CONFLICT, "the sandbox was put to rest, and goes on when it is woken (…/wake, or connecting to it)");
+}
+
 static void acquisition_begin(VialTransition *transition)
 {
 	VialSandbox *sandbox = transition->sandbox;
+	gboolean is_wake = ((Acquisition *)transition)->is_wake;
 	g_autoptr(GError) error = NULL;
 
 	if (sandbox->state != VIAL_STATE_HIBERNATED)
 		vial_transition_end(transition, NULL);
-	else if (vial_capacity_admit(sandbox, 1, &error) && vial_quota_admit_wake(sandbox, &error))
+	else if (may_wake(sandbox, is_wake, &error) && vial_capacity_admit(sandbox, 1, &error) && vial_quota_admit_wake(sandbox, &error))
 		vial_wake(sandbox, on_woken, transition);
 	else
 		vial_transition_end(transition, error);
@@ -60,7 +69,7 @@ static const VialTransitionOps acquisition_ops = {
 	.settle = acquisition_settle,
 };
 
-void vial_sandbox_acquire(VialSandbox *sandbox, VialSandboxDone done, gpointer data)
+static void acquire(VialSandbox *sandbox, gboolean is_wake, VialSandboxDone done, gpointer data)
 {
 	Acquisition *acquisition;
 
@@ -70,9 +79,20 @@ void vial_sandbox_acquire(VialSandbox *sandbox, VialSandboxDone done, gpointer d
 		return;
 	}
 	acquisition = g_new0(Acquisition, 1);
+	acquisition->is_wake = is_wake;
 	acquisition->done = done;
 	acquisition->data = data;
 	vial_transition_push(&acquisition->base, &acquisition_ops, sandbox, VIAL_QUEUE_LAST);
+}
+
+void vial_sandbox_acquire(VialSandbox *sandbox, VialSandboxDone done, gpointer data)
+{
+	acquire(sandbox, FALSE, done, data);
+}
+
+void vial_sandbox_wake(VialSandbox *sandbox, VialSandboxDone done, gpointer data)
+{
+	acquire(sandbox, TRUE, done, data);
 }
 
 void vial_sandbox_release(VialSandbox *sandbox)

@@ -25,6 +25,7 @@ typedef struct VialAudit VialAudit;
 typedef struct VialOtlp VialOtlp;
 typedef struct VialStrangers VialStrangers;
 typedef struct VialWatchers VialWatchers;
+typedef struct VialAnnounced VialAnnounced;
 typedef struct VialOidc VialOidc;
 typedef struct VialWebhook VialWebhook;
 
@@ -48,6 +49,7 @@ typedef struct VialApp {
 	VialMeter *meter;
 	VialStrangers *strangers;
 	VialWatchers *watchers;
+	VialAnnounced *announced;
 	VialOidc *oidc;             /* NULL: only keys */
 	VialWebhook *webhook;       /* NULL: nobody is told */
 	VialOtlp *otlp;             /* NULL: no spans are exported */

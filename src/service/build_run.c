@@ -177,7 +177,12 @@ static VialCustomTemplate *make_custom(VialBuildRun *run)
 {
 	const VialBuild *build = run->build;
 	VialCustomTemplate *custom = vial_custom_template_new(build->id, build->project, build->key_id, build->name);
+	const json_t *tag;
+	gsize i;
 
+	json_array_foreach (json_object_get(build->source, "tags"), i, tag)
+		if (g_strcmp0(json_string_value(tag), build->tag) != 0 && strcmp(json_string_value(tag), VIAL_LATEST) != 0)
+			g_ptr_array_add(custom->tags, text_dup(tag));
 	custom->base = text_dup(json_object_get(build->source, "base"));
 	custom->base_hash = g_strdup(build->base_hash);
 	custom->source = json_incref(build->source);
@@ -334,8 +339,8 @@ static char *make_key(const VialBuildRun *run)
 
 	json_array_foreach (steps, i, step)
 		json_object_del(step, "line");
-	all = json_pack("{s:s, s:O, s:O, s:O*}", "base", build->base_hash, "steps", steps, "network", build->network, "secret_names",
-	                json_object_get(build->source, "secret_names"));
+	all = json_pack("{s:s, s:O, s:O, s:O*, s:O*}", "base", build->base_hash, "steps", steps, "network", build->network, "secret_names",
+	                json_object_get(build->source, "secret_names"), "workdir", json_object_get(build->source, "workdir"));
 	for (i = 0; run->origin_id && i < G_N_ELEMENTS(of_memory); i++)
 		json_object_set(all, of_memory[i], json_object_get(build->source, of_memory[i]));
 	text = json_dumps(all, JSON_COMPACT | JSON_SORT_KEYS);
@@ -362,7 +367,7 @@ static gboolean take_base(VialBuildRun *run, GError **error)
 	g_free(build->base_hash);
 	build->base_hash = g_strdup(base.hash);
 	run->base_name = g_strdup(template->name);
-	run->workdir = g_strdup(template->workdir);
+	run->workdir = template->workdir ? g_strdup(template->workdir) : text_dup(json_object_get(build->source, "workdir"));
 	run->template = run->origin_id ? NULL : vial_template_derive(template);
 	return TRUE;
 }

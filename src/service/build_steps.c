@@ -119,10 +119,17 @@ static json_t *step_argv(const json_t *step)
 	return json_pack("[s, s, s, s, s]", "/bin/sh", "-c", "[ -d \"$1\" ] || install -d -o user -g user -- \"$1\"", "sh", workdir);
 }
 
+static const char *step_user(const json_t *step)
+{
+	const char *user = json_string_value(json_object_get(step, "user"));
+
+	return user ? user : "root";
+}
+
 static void execute(VialBuildRun *run, const json_t *step)
 {
 	static const VialStreamEvents events = { .data = on_data, .event = on_event, .closed = on_closed };
-	json_t *open = json_pack("{s:s, s:o, s:s, s:o}", "op", "exec", "argv", step_argv(step), "user", "root", "env", step_env(run, step));
+	json_t *open = json_pack("{s:s, s:o, s:s, s:o}", "op", "exec", "argv", step_argv(step), "user", step_user(step), "env", step_env(run, step));
 
 	if (run->workdir && json_object_get(step, "run"))
 		json_object_set_new(open, "cwd", json_string(run->workdir));

@@ -544,7 +544,7 @@ static gboolean fits_queue(VialApp *app, const char *project, GError **error)
 VialBuild *vial_builds_add(VialApp *app, const VialIdentity *principal, const VialBuildRequest *request, VialStoreDone done, gpointer data,
                            GError **error)
 {
-	g_autofree char *id = vial_id_new(), *path = vial_build_log_path(app, id), *dir = builds_dir(app);
+	g_autofree char *id = request->id ? g_strdup(request->id) : vial_id_new(), *path = vial_build_log_path(app, id), *dir = builds_dir(app);
 	VialBuildLog *log;
 	VialBuild *build;
 

@@ -17,6 +17,8 @@
 #define MAX_TICK_SECONDS 10
 /* A failed sandbox is shown to its owner for a while, then forgotten. */
 #define KEEP_FAILED_MS (3600 * 1000)
+/* One that should rest and could not, for lack of disk say, is tried again. */
+#define RETRY_REST_MS (60 * 1000)
 
 static gboolean is_expired(const VialSandbox *sandbox, gint64 now_ms)
 {
@@ -38,11 +40,37 @@ static void on_frozen(VialSandbox *sandbox, const GError *error, gpointer data)
 		                            sandbox->metadata, "frozen_at_ms", json_integer(vial_time_now_ms())));
 }
 
+/* A rest that is over ends as everything else. */
+static gboolean may_rest(const VialSandbox *sandbox)
+{
+	return sandbox->rests_when_over && !sandbox->is_resting && sandbox->state != VIAL_STATE_FAILED;
+}
+
+static void on_rested(VialSandbox *sandbox, const GError *error, gpointer data)
+{
+	VialSandbox *self = data;
+
+	/* It may live until the next try. */
+	if (error && self->expires_at_ms > 0)
+		self->expires_at_ms = vial_time_now_ms() + RETRY_REST_MS;
+	vial_sandbox_unref(self);
+}
+
+static void rest(VialSandbox *sandbox)
+{
+	vial_log_info("sandbox", "its time is up, and it rests", "sandbox_id", sandbox->id);
+	vial_sandbox_record(sandbox, "sandbox.hibernate", "its ttl_seconds are over");
+	vial_sandbox_rest(sandbox, NULL, on_rested, vial_sandbox_ref(sandbox));
+}
+
 static void apply_clocks(VialSandbox *sandbox, gint64 now_ms, gint64 monotonic_ms)
 {
 	if (sandbox->is_damaged) /* and so are its times */
 		return;
-	if (is_expired(sandbox, now_ms)) {
+	if (is_expired(sandbox, now_ms) && may_rest(sandbox)) {
+		if (!vial_sandbox_is_busy(sandbox))
+			rest(sandbox);
+	} else if (is_expired(sandbox, now_ms)) {
 		vial_log_info("sandbox", "its time is up", "sandbox_id", sandbox->id);
 		vial_sandbox_record(sandbox, "sandbox.expire", "its ttl_seconds are over");
 		vial_sandbox_delete(sandbox, NULL, NULL);
@@ -145,6 +173,16 @@ void vial_sandbox_end_trial(VialSandbox *sandbox)
 	vial_sandbox_set_ttl(sandbox, sandbox->life_seconds);
 }
 
+gboolean vial_sandbox_may_live(const VialSandbox *sandbox, const VialIdentity *principal, gint64 ttl_seconds, GError **error)
+{
+	return vial_sandbox_choose_ttl(sandbox->app, principal, sandbox->persistent, &ttl_seconds, error);
+}
+
+static gboolean is_longer(const VialSandbox *sandbox, gint64 ttl_seconds)
+{
+	return sandbox->expires_at_ms > 0 && (ttl_seconds == 0 || vial_time_now_ms() + ttl_seconds * 1000 > sandbox->expires_at_ms);
+}
+
 gboolean vial_sandbox_set_lifecycle(VialSandbox *sandbox, const VialIdentity *principal, const VialLifecycle *lifecycle, GError **error)
 {
 	gboolean persistent = lifecycle->persistent >= 0 ? lifecycle->persistent : sandbox->persistent;
@@ -159,12 +197,14 @@ gboolean vial_sandbox_set_lifecycle(VialSandbox *sandbox, const VialIdentity *pr
 	if (lifecycle->on_idle >= 0)
 		sandbox->on_idle = (VialOnIdle)lifecycle->on_idle;
 	sandbox->persistent = persistent;
-	if (ttl >= 0)
-		sandbox->is_on_trial = FALSE;
+	if (lifecycle->rests_when_over >= 0)
+		sandbox->rests_when_over = lifecycle->rests_when_over;
 	if (lifecycle->idle_seconds >= 0)
 		sandbox->idle_seconds = lifecycle->idle_seconds;
-	if (ttl >= 0)
+	if (ttl >= 0 && (!lifecycle->only_longer || is_longer(sandbox, ttl))) {
+		sandbox->is_on_trial = FALSE;
 		vial_sandbox_set_ttl(sandbox, ttl);
+	}
 	sandbox->last_active_ms = vial_time_monotonic_ms();
 	vial_clocks_hasten(sandbox->app->sandboxes);
 	return TRUE;

@@ -23,6 +23,9 @@ static gboolean apply_lifecycle(VialSandbox *sandbox, const VialIdentity *identi
 	gint64 ttl = create->ttl_seconds;
 
 	sandbox->persistent = create->persistent;
+	sandbox->rests_when_over = create->rests_when_over;
+	sandbox->wakes_by_use = create->wakes_by_use;
+	sandbox->rest_seconds = vial_ceiling_ttl(sandbox->app, identity);
 	sandbox->on_idle = create->on_idle >= 0 ? (VialOnIdle)create->on_idle : create->persistent ? VIAL_ON_IDLE_HIBERNATE : VIAL_ON_IDLE_DELETE;
 	sandbox->idle_seconds = create->idle_seconds >= 0 ? create->idle_seconds : config->default_idle_seconds;
 	if (!vial_sandbox_choose_ttl(sandbox->app, identity, create->persistent, &ttl, error))

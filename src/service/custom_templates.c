@@ -521,6 +521,45 @@ gboolean vial_custom_templates_delete(VialApp *app, const char *project, const c
 	return TRUE;
 }
 
+/* Other tags */
+
+void vial_custom_template_tag(VialApp *app, VialCustomTemplate *custom, const json_t *tags, VialStoreDone done, gpointer data)
+{
+	VialTemplate *live = vial_custom_template_live(app, custom);
+	const json_t *tag;
+	gsize i;
+
+	json_array_foreach ((json_t *)tags, i, tag)
+		if (!has_tag(custom, json_string_value(tag), NULL))
+			g_ptr_array_add(custom->tags, g_strdup(json_string_value(tag)));
+	take_tags(app, custom);
+	if (live)
+		vial_custom_template_set_names(live, custom);
+	vial_custom_template_store(app, custom, done, data);
+	vial_layers_collect(app);
+}
+
+void vial_custom_template_untag(VialApp *app, VialCustomTemplate *custom, const json_t *tags, VialStoreDone done, gpointer data)
+{
+	g_autofree char *project = g_strdup(custom->project), *name = g_strdup(custom->name);
+	gsize n_tags = json_array_size(tags);
+
+	for (gsize i = 0; i < n_tags; i++) {
+		const char *tag = json_string_value(json_array_get(tags, i));
+		g_autofree char *full = g_strdup_printf("%s:%s", name, tag);
+		VialCustomTemplate *bearer = vial_custom_templates_find(app, project, full);
+		gboolean is_last = i + 1 == n_tags;
+
+		if (bearer)
+			delete_tag(app, bearer, tag, is_last ? done : NULL, is_last ? data : NULL);
+		else if (is_last)
+			done(NULL, data);
+	}
+	if (n_tags == 0)
+		done(NULL, data);
+	vial_layers_collect(app);
+}
+
 guint vial_custom_templates_delete_all(VialApp *app, const char *project)
 {
 	g_autoptr(GPtrArray) list = vial_custom_templates_of(app, project);

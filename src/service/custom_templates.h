@@ -88,6 +88,10 @@ gboolean vial_custom_templates_delete(VialApp *app, const char *project, const c
 /* All of a project, at its end; how many there were. */
 guint vial_custom_templates_delete_all(VialApp *app, const char *project);
 
+/* These (strings, checked) are its tags, too, and no other's of its name. And: they are nobody's any more; who has none left is deleted. */
+void vial_custom_template_tag(VialApp *app, VialCustomTemplate *custom, const json_t *tags, VialStoreDone done, gpointer data);
+void vial_custom_template_untag(VialApp *app, VialCustomTemplate *custom, const json_t *tags, VialStoreDone done, gpointer data);
+
 /* As the API shows it; `is_whole`: with steps and source. */
 json_t *vial_custom_template_json(VialApp *app, const VialCustomTemplate *custom, gboolean is_whole);
 

@@ -33,6 +33,7 @@ typedef struct {
 	json_t *metadata;
 	char *key_id;
 	gint64 ttl_seconds, trial_seconds; /* trial: 0, none */
+	gint64 rest_seconds;
 	VialPromise *promise;
 	GPtrArray *children; /* VialSandbox or NULL, by index */
 	GPtrArray *errors;   /* GError or NULL, by index */
@@ -152,6 +153,9 @@ static VialSandbox *make_sandbox(Fork *fork)
 	child->persistent = parent->persistent;
 	child->idle_seconds = parent->idle_seconds;
 	child->on_idle = parent->on_idle;
+	child->rests_when_over = parent->rests_when_over;
+	child->wakes_by_use = parent->wakes_by_use;
+	child->rest_seconds = fork->rest_seconds;
 	vial_sandbox_set_ttl(child, fork->ttl_seconds);
 	if (fork->trial_seconds > 0)
 		vial_sandbox_try_for(child, fork->trial_seconds);
@@ -350,8 +354,8 @@ static gint64 life_of_children(const VialSandbox *parent, const VialIdentity *pr
 	return longest > 0 && (parent->ttl_seconds == 0 || parent->ttl_seconds > longest) ? longest : parent->ttl_seconds;
 }
 
-void vial_fork(VialSandbox *parent, guint n_children, json_t *metadata, gint64 trial_seconds, const VialIdentity *principal, VialPromise *promise,
-               VialForkDone done, gpointer data)
+void vial_fork(VialSandbox *parent, guint n_children, json_t *metadata, gint64 ttl_seconds, gint64 trial_seconds, const VialIdentity *principal,
+               VialPromise *promise, VialForkDone done, gpointer data)
 {
 	g_autofree char *folder = g_build_filename(parent->app->config->data_dir, "forks", NULL);
 	Fork *fork = g_new0(Fork, 1);
@@ -363,7 +367,8 @@ void vial_fork(VialSandbox *parent, guint n_children, json_t *metadata, gint64 t
 	fork->n_children = n_children;
 	fork->metadata = metadata ? json_incref(metadata) : NULL;
 	fork->key_id = g_strdup(principal->id);
-	fork->ttl_seconds = life_of_children(parent, principal);
+	fork->ttl_seconds = ttl_seconds >= 0 ? ttl_seconds : life_of_children(parent, principal);
+	fork->rest_seconds = vial_ceiling_ttl(parent->app, principal);
 	fork->trial_seconds = trial_seconds;
 	fork->promise = promise;
 	fork->children = g_ptr_array_new_with_free_func(unref_child);

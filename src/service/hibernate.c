@@ -11,6 +11,7 @@
 #include "service/freeze.h"
 #include "service/manifest.h"
 #include "service/memory_of.h"
+#include "service/quota.h"
 #include "service/sandbox_private.h"
 #include "service/slots.h"
 #include "util/fault.h"
@@ -27,6 +28,7 @@ typedef struct {
 	GError *error;
 	int gate_fd; /* of its network slot, which is shut; -1: its connections end */
 	gboolean is_connected;
+	gboolean is_rest;
 	VialSandboxDone done;
 	gpointer data;
 } Hibernation;
@@ -131,6 +133,8 @@ static void seal_done(gpointer data)
 	if (hibernation->error)
 		return on_undone(hibernation->error, hibernation);
 	vial_fault("hibernate.renamed");
+	if (hibernation->is_rest)
+		vial_sandbox_begin_rest(sandbox);
 	vial_sandbox_set_state(sandbox, VIAL_STATE_HIBERNATED, NULL);
 	vial_sandbox_store_then(sandbox, on_stored, hibernation);
 }
@@ -168,15 +172,21 @@ static void on_resumed(json_t *result, const GError *error, gpointer data)
 	freeze(hibernation);
 }
 
-static gboolean may_hibernate(const VialSandbox *sandbox, GError **error)
+static gboolean may_hibernate(const VialSandbox *sandbox, gboolean is_rest, GError **error)
 {
 	g_autofree char *parent = g_build_filename(sandbox->app->config->data_dir, "hibernated", NULL);
 
-	if (sandbox->active > 0)
+	if (sandbox->active > 0 && !is_rest)
 		return vial_fail(error, VIAL_ERROR_CONFLICT, "the sandbox is in use (%u requests) and cannot be hibernated now", sandbox->active);
 	if (g_mkdir_with_parents(parent, 0700) < 0)
 		return vial_fail(error, VIAL_ERROR_NO_SPACE, "there is no place for its state: %s", g_strerror(errno));
 	return TRUE;
+}
+
+/* It slept already, and rests now. */
+static void on_rest_stored(const GError *error, gpointer data)
+{
+	vial_transition_end(data, error);
 }
 
 static void hibernation_begin(VialTransition *transition)
@@ -185,7 +195,11 @@ static void hibernation_begin(VialTransition *transition)
 	VialSandbox *sandbox = transition->sandbox;
 	g_autoptr(GError) error = NULL;
 
-	if (sandbox->state == VIAL_STATE_HIBERNATED || !may_hibernate(sandbox, &error))
+	if (sandbox->state == VIAL_STATE_HIBERNATED && hibernation->is_rest && !sandbox->is_resting) {
+		vial_sandbox_begin_rest(sandbox);
+		return vial_sandbox_store_then(sandbox, on_rest_stored, hibernation);
+	}
+	if (sandbox->state == VIAL_STATE_HIBERNATED || !may_hibernate(sandbox, hibernation->is_rest, &error))
 		return vial_transition_end(transition, error);
 	hibernation->image = vial_hibernation_dir(sandbox->app, sandbox->id);
 	hibernation->temporary = g_strdup_printf("%s.tmp", hibernation->image);
@@ -205,12 +219,25 @@ static const VialTransitionOps hibernation_ops = {
 	.settle = hibernation_settle,
 };
 
-void vial_sandbox_hibernate(VialSandbox *sandbox, VialSandboxDone done, gpointer data)
+static void push(VialSandbox *sandbox, gboolean is_rest, VialSandboxDone done, gpointer data)
 {
 	Hibernation *hibernation = g_new0(Hibernation, 1);
 
 	hibernation->gate_fd = -1;
+	hibernation->is_rest = is_rest;
 	hibernation->done = done;
 	hibernation->data = data;
 	vial_transition_push(&hibernation->base, &hibernation_ops, sandbox, VIAL_QUEUE_LAST);
+}
+
+void vial_sandbox_hibernate(VialSandbox *sandbox, VialSandboxDone done, gpointer data)
+{
+	push(sandbox, FALSE, done, data);
+}
+
+void vial_sandbox_rest(VialSandbox *sandbox, const VialIdentity *principal, VialSandboxDone done, gpointer data)
+{
+	if (principal)
+		sandbox->rest_seconds = vial_ceiling_ttl(sandbox->app, principal);
+	push(sandbox, TRUE, done, data);
 }

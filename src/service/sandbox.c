@@ -147,6 +147,21 @@ gboolean vial_sandbox_is_persistent(const VialSandbox *sandbox)
 	return sandbox->persistent;
 }
 
+gboolean vial_sandbox_is_resting(const VialSandbox *sandbox)
+{
+	return sandbox->is_resting;
+}
+
+gboolean vial_sandbox_rests_when_over(const VialSandbox *sandbox)
+{
+	return sandbox->rests_when_over;
+}
+
+gboolean vial_sandbox_wakes_by_use(const VialSandbox *sandbox)
+{
+	return sandbox->wakes_by_use;
+}
+
 gboolean vial_sandbox_is_damaged(const VialSandbox *sandbox)
 {
 	return sandbox->is_damaged;
@@ -198,8 +213,23 @@ void vial_sandbox_prepared(VialSandbox *sandbox, VialStoreDone done, gpointer da
 void vial_sandbox_set_ttl(VialSandbox *sandbox, gint64 ttl_seconds)
 {
 	sandbox->ttl_seconds = ttl_seconds;
+	if (sandbox->is_resting)
+		return;
 	sandbox->expires_at_ms = ttl_seconds > 0 ? vial_time_now_ms() + ttl_seconds * 1000 : 0;
 	vial_clocks_hasten(sandbox->app->sandboxes);
+}
+
+void vial_sandbox_begin_rest(VialSandbox *sandbox)
+{
+	sandbox->is_resting = TRUE;
+	sandbox->expires_at_ms = sandbox->rest_seconds > 0 ? vial_time_now_ms() + sandbox->rest_seconds * 1000 : 0;
+	vial_clocks_hasten(sandbox->app->sandboxes);
+}
+
+static void end_rest(VialSandbox *sandbox)
+{
+	sandbox->is_resting = FALSE;
+	vial_sandbox_set_ttl(sandbox, sandbox->ttl_seconds);
 }
 
 void vial_sandbox_drop_instance(VialSandbox *sandbox)
@@ -236,6 +266,8 @@ void vial_sandbox_set_running(VialSandbox *sandbox, VialInstance *instance)
 	sandbox->instance = instance;
 	sandbox->last_active_ms = vial_time_monotonic_ms();
 	vial_sandbox_listen(sandbox);
+	if (sandbox->is_resting)
+		end_rest(sandbox);
 	if (sandbox->state != VIAL_STATE_RUNNING)
 		vial_sandbox_set_state(sandbox, VIAL_STATE_RUNNING, NULL);
 }

@@ -36,6 +36,10 @@ json_t *vial_sandbox_network(const VialSandbox *sandbox);
 const VialLimits *vial_sandbox_limits(const VialSandbox *sandbox);
 VialJournal *vial_sandbox_journal(const VialSandbox *sandbox);
 gboolean vial_sandbox_is_persistent(const VialSandbox *sandbox);
+/* See vial_sandbox_rest(). */
+gboolean vial_sandbox_is_resting(const VialSandbox *sandbox);
+gboolean vial_sandbox_rests_when_over(const VialSandbox *sandbox);
+gboolean vial_sandbox_wakes_by_use(const VialSandbox *sandbox);
 /* Its record cannot be read; see adopt.c. */
 gboolean vial_sandbox_is_damaged(const VialSandbox *sandbox);
 
@@ -51,6 +55,8 @@ typedef struct {
 	gint64 idle_seconds; /* -1: the default */
 	int on_idle;         /* -1: the default */
 	gboolean persistent;
+	/* When its ttl is over it is put to rest (vial_sandbox_rest) instead of being deleted; and whoever uses it then wakes it. */
+	gboolean rests_when_over, wakes_by_use;
 	json_t *metadata;
 	json_t *env;
 	json_t *network;
@@ -99,6 +105,8 @@ void vial_sandbox_store_then(VialSandbox *sandbox, VialStoreDone done, gpointer 
 
 /* `done` is called at once when it runs, later when it must be woken first; with an error when it cannot be used. */
 void vial_sandbox_acquire(VialSandbox *sandbox, VialSandboxDone done, gpointer data);
+/* The same for whoever says that it is to be awake: what rests is woken by this, whatever else would wake it. */
+void vial_sandbox_wake(VialSandbox *sandbox, VialSandboxDone done, gpointer data);
 void vial_sandbox_release(VialSandbox *sandbox);
 VialChannel *vial_sandbox_channel(VialSandbox *sandbox);
 
@@ -110,6 +118,12 @@ void vial_sandbox_pause(VialSandbox *sandbox, VialSandboxDone done, gpointer dat
 void vial_sandbox_resume(VialSandbox *sandbox, VialSandboxDone done, gpointer data);
 /* State on disk, no process, no memory. Refused while somebody uses it. `done` may be NULL. */
 void vial_sandbox_hibernate(VialSandbox *sandbox, VialSandboxDone done, gpointer data);
+/*
+ * Hibernates it for a rest: its ttl stands still, and begins anew when it is awake again. It is not refused while somebody uses it: what is under way
+ * ends with an error for whoever asked, and goes on inside when it is awake. Unless it wakes by use, only vial_sandbox_wake() wakes it; what else
+ * would use it is refused with CONFLICT. `principal` is whose ceilings hold; NULL: of whoever made it. `done` may be NULL.
+ */
+void vial_sandbox_rest(VialSandbox *sandbox, const VialIdentity *principal, VialSandboxDone done, gpointer data);
 /* Its guest said what no honest one says: it is ended, from the loop, and `why` is what its owner reads. May be called at any moment. */
 void vial_sandbox_lost(VialSandbox *sandbox, const char *why);
 
@@ -125,9 +139,14 @@ typedef struct {
 	gint64 idle_seconds;
 	int on_idle; /* a VialOnIdle */
 	int persistent;
+	int rests_when_over;
+	gboolean only_longer; /* the ttl is taken only if it ends later than the one it has */
 } VialLifecycle;
 /* `principal` is who wants it: his ceilings hold. */
 gboolean vial_sandbox_set_lifecycle(VialSandbox *sandbox, const VialIdentity *principal, const VialLifecycle *lifecycle, GError **error);
+
+/* Whether one like this may be given so long a life. */
+gboolean vial_sandbox_may_live(const VialSandbox *sandbox, const VialIdentity *principal, gint64 ttl_seconds, GError **error);
 
 /* Once at start: takes over what the last viald left, reaps what cannot be taken over. `records` are all VialSandboxRecords, borrowed for the call.
  */

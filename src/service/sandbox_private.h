@@ -37,6 +37,11 @@ struct VialSandbox {
 	gint64 idle_seconds;  /* 0: no idle policy */
 	VialOnIdle on_idle;
 	gboolean persistent;
+	/* Rest (hibernate.c): asleep with its ttl standing still, until somebody wakes it, or, if `wakes_by_use`, uses it. */
+	gboolean is_resting;
+	gboolean rests_when_over; /* when its ttl is over, it is put to rest instead of being deleted */
+	gboolean wakes_by_use;
+	gint64 rest_seconds; /* how long a rest may last: the ceiling of whoever made it, or put it to rest; 0: no end */
 	/* A child that is tried out: its ttl_seconds are the trial's, and life_seconds what it has once it is promoted. */
 	gboolean is_on_trial;
 	gint64 life_seconds;
@@ -80,7 +85,10 @@ void vial_sandbox_set_state(VialSandbox *sandbox, VialState state, const char *r
 void vial_sandbox_set_running(VialSandbox *sandbox, VialInstance *instance);
 /* Out of the registry and out of the store. */
 void vial_sandbox_forget(VialSandbox *sandbox);
+/* Of one that rests: what it has when it is awake again. */
 void vial_sandbox_set_ttl(VialSandbox *sandbox, gint64 ttl_seconds);
+/* It sleeps, and from here on rests. */
+void vial_sandbox_begin_rest(VialSandbox *sandbox);
 /* It lives so long only, unless that is longer than it would anyway; until the trial is ended, or it is given another ttl. */
 void vial_sandbox_try_for(VialSandbox *sandbox, gint64 trial_seconds);
 void vial_sandbox_end_trial(VialSandbox *sandbox);

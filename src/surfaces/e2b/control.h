@@ -6,6 +6,7 @@
 #pragma once
 
 #include "http/request.h"
+#include "operations/builds.h"
 #include "surfaces/shared/surface.h"
 #include "util/arena.h"
 
@@ -26,6 +27,20 @@ char *vial_e2b_full_name(const VialRequest *request, const char *name);
 /* A policy of ours out of what a client says of the network; *out_policy is a new reference, or NULL: it says nothing. */
 gboolean vial_e2b_network_decode(const VialCaller *caller, json_t *network, const json_t *allow_internet_access, json_t **out_policy, GError **error);
 
+/* One of ours as they show it: a new reference. */
+json_t *vial_e2b_network_json(const json_t *policy);
+
+/* A sandbox as this dialect knows it: one that has failed is no more. Borrowed; NULL with an error. */
+VialSandbox *vial_e2b_find(const VialCaller *caller, const char *sandbox_id, GError **error);
+/* The same without a look at who asks, which the operation is for: FALSE with an error for one that has failed. */
+gboolean vial_e2b_is_alive(const VialRequest *request, GError **error);
+/* Where theirs can keep the files alone. */
+gboolean vial_e2b_refuse_without_memory(const json_t *body, const char *field, GError **error);
+
+/* How a template is made: what *out borrows is the body's, the arena's, and its steps, which are new. */
+gboolean vial_e2b_build_decode(VialArena *arena, const json_t *body, VialTemplateBuildRequest *out, GError **error);
+#define VIAL_E2B_NO_COPY "files are not taken into builds here; fetch them in a RUN step, or build upon a sandbox that has them (create_snapshot)"
+
 /* control_create.c */
 void vial_e2b_create(VialRequest *request);
 /* control_sandboxes.c */
@@ -35,3 +50,32 @@ void vial_e2b_list_running(VialRequest *request);
 void vial_e2b_kill(VialRequest *request);
 /* control_life.c */
 void vial_e2b_timeout(VialRequest *request);
+void vial_e2b_refresh(VialRequest *request);
+void vial_e2b_pause(VialRequest *request);
+void vial_e2b_connect(VialRequest *request);
+void vial_e2b_resume(VialRequest *request);
+/* control_snapshots.c */
+void vial_e2b_fork(VialRequest *request);
+void vial_e2b_snapshot(VialRequest *request);
+void vial_e2b_snapshot_list(VialRequest *request);
+void vial_e2b_template_delete(VialRequest *request);
+/* control_network.c */
+void vial_e2b_network_put(VialRequest *request);
+/* control_metrics.c */
+void vial_e2b_metrics(VialRequest *request);
+/* control_logs.c */
+void vial_e2b_logs(VialRequest *request);
+void vial_e2b_logs_v2(VialRequest *request);
+/* control_templates.c */
+void vial_e2b_template_announce(VialRequest *request);
+void vial_e2b_template_files(VialRequest *request);
+void vial_e2b_template_build(VialRequest *request);
+void vial_e2b_template_status(VialRequest *request);
+void vial_e2b_template_alias(VialRequest *request);
+/* control_tags.c */
+void vial_e2b_tag_list(VialRequest *request);
+void vial_e2b_tag_assign(VialRequest *request);
+void vial_e2b_tag_remove(VialRequest *request);
+/* control_refused.c */
+void vial_e2b_no_volumes(VialRequest *request);
+void vial_e2b_no_secrets(VialRequest *request);

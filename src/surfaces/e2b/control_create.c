@@ -40,13 +40,15 @@ static gboolean refuse_unknown(const json_t *body, GError **error)
 
 static gboolean decode(VialArena *arena, const VialCaller *caller, const json_t *body, VialCreateRequest *out, GError **error)
 {
-	json_t *network = NULL;
+	json_t *network = NULL, *resume = NULL;
 
 	*out = (VialCreateRequest){
 		.cpu = (double)VIAL_UNSAID, .memory_mb = VIAL_UNSAID, .ttl_seconds = VIAL_TIMEOUT_DEFAULT_SECONDS, .idle_seconds = 0
 	};
 	if (!vial_decode_text(body, "templateID", &out->origin, error) || !vial_decode_int(body, "timeout", &out->ttl_seconds, error) ||
 	    !vial_decode_object(body, "metadata", &out->metadata, error) || !vial_decode_object(body, "envVars", &out->env, error) ||
+	    !vial_decode_bool(body, "autoPause", &out->rests_when_over, error) || !vial_decode_object(body, "autoResume", &resume, error) ||
+	    !vial_decode_bool(resume, "enabled", &out->wakes_by_use, error) || !vial_e2b_refuse_without_memory(body, "autoPauseMemory", error) ||
 	    !vial_decode_object(body, "network", &network, error) || !refuse_unknown(body, error) ||
 	    !vial_e2b_network_decode(caller, network, json_object_get(body, "allow_internet_access"), &out->network, error))
 		return FALSE;

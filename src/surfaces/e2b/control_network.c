@@ -6,6 +6,7 @@
  */
 #include <string.h>
 
+#include "operations/network.h"
 #include "operations/surface_network.h"
 #include "surfaces/e2b/control.h"
 #include "util/json.h"
@@ -34,26 +35,41 @@ static gboolean refuse_unknown(const json_t *network, GError **error)
 	return TRUE;
 }
 
-/* Their name for everything becomes ours; the rest is judged where policies are. */
-static json_t *entries(const json_t *list)
+static json_t *renamed(const json_t *list, const char *from, const char *to)
 {
 	json_t *copy = json_array(), *entry;
 	gsize i;
 
 	json_array_foreach ((json_t *)list, i, entry)
-		json_array_append_new(copy, g_strcmp0(json_string_value(entry), EVERYTHING) == 0 ? json_string(EVERYTHING_HERE) : json_incref(entry));
+		json_array_append_new(copy, g_strcmp0(json_string_value(entry), from) == 0 ? json_string(to) : json_incref(entry));
 	return copy;
 }
 
-static gboolean has_everything(const json_t *list)
+/* Their name for everything becomes ours; the rest is judged where policies are. */
+static json_t *entries(const json_t *list)
+{
+	return renamed(list, EVERYTHING, EVERYTHING_HERE);
+}
+
+static json_t *entries_back(const json_t *list)
+{
+	return renamed(list, EVERYTHING_HERE, EVERYTHING);
+}
+
+static gboolean has_entry(const json_t *list, const char *wanted)
 {
 	json_t *entry;
 	gsize i;
 
 	json_array_foreach ((json_t *)list, i, entry)
-		if (g_strcmp0(json_string_value(entry), EVERYTHING_HERE) == 0)
+		if (g_strcmp0(json_string_value(entry), wanted) == 0)
 			return TRUE;
 	return FALSE;
+}
+
+static gboolean has_everything(const json_t *list)
+{
+	return has_entry(list, EVERYTHING_HERE);
 }
 
 static gboolean is_open_anyway(const VialCaller *caller)
@@ -67,7 +83,8 @@ static json_t *make_policy(gboolean is_open, const json_t *allow, const json_t *
 {
 	json_t *policy;
 
-	if (!is_open && json_array_size(allow) == 0)
+	/* What is denied besides is judged as well, so that nobody believes that a name was. */
+	if (!is_open && json_array_size(allow) == 0 && json_array_size(deny) == (has_everything(deny) ? 1 : 0))
 		return json_pack("{s:s}", "mode", "disabled");
 	policy = json_pack("{s:s}", "mode", is_open ? "open" : "filtered");
 	if (json_array_size(allow) > 0)
@@ -96,4 +113,33 @@ gboolean vial_e2b_network_decode(const VialCaller *caller, json_t *network, cons
 	is_open = json_is_false(internet) || has_everything(deny) ? FALSE : json_is_true(internet) || is_open_anyway(caller);
 	*out_policy = make_policy(is_open || has_everything(allow), allow, deny);
 	return TRUE;
+}
+
+json_t *vial_e2b_network_json(const json_t *policy)
+{
+	json_t *allow = entries_back(json_object_get(policy, "allow_out")), *deny = entries_back(json_object_get(policy, "deny_out"));
+
+	if (g_strcmp0(json_string_value(json_object_get(policy, "mode")), "open") != 0 && !has_entry(deny, EVERYTHING))
+		json_array_append_new(deny, json_string(EVERYTHING));
+	return json_pack("{s:o, s:o, s:b}", "allowOut", allow, "denyOut", deny, "allowPublicTraffic", FALSE);
+}
+
+/* All of it: what is not said is as it is for a new sandbox. */
+void vial_e2b_network_put(VialRequest *request)
+{
+	VialCaller caller = vial_surface_question(request);
+	json_t *body = vial_request_json(request);
+	g_autoptr(json_t) policy = NULL;
+	g_autoptr(GError) error = NULL;
+	gboolean is_decoded = vial_e2b_is_alive(request, &error) &&
+	                      vial_e2b_network_decode(&caller, body, json_object_get(body, "allow_internet_access"), &policy, &error);
+
+	if (is_decoded && !policy)
+		policy = vial_surface_network(&caller);
+	if (is_decoded && !policy)
+		policy = json_pack("{s:s}", "mode", "disabled");
+	vial_surface_begun(request,
+	                   is_decoded &&
+	                           vial_op_network_put(&caller, vial_surface_sandbox(request), policy, vial_surface_reply_nothing, request, &error),
+	                   &error);
 }

@@ -15,16 +15,33 @@
 #define STATES_PAUSED (STATE(PAUSED) | STATE(HIBERNATING) | STATE(HIBERNATED))
 #define STATES_RUNNING (STATE(CREATING) | STATE(RUNNING) | STATE(WAKING))
 
+static gboolean check_alive(const VialSandbox *sandbox, GError **error)
+{
+	return vial_sandbox_state(sandbox) != VIAL_STATE_FAILED ||
+	       vial_fail(error, VIAL_ERROR_NOT_FOUND, "the sandbox has ended: %s", vial_sandbox_reason(sandbox));
+}
+
+VialSandbox *vial_e2b_find(const VialCaller *caller, const char *sandbox_id, GError **error)
+{
+	VialSandbox *sandbox = vial_op_sandbox_get(caller, sandbox_id, error);
+
+	return sandbox && check_alive(sandbox, error) ? sandbox : NULL;
+}
+
+gboolean vial_e2b_is_alive(const VialRequest *request, GError **error)
+{
+	const VialSandbox *sandbox =
+		vial_sandboxes_find(vial_surface_app(request), vial_request_identity(request), vial_surface_sandbox(request), NULL);
+
+	return !sandbox || check_alive(sandbox, error);
+}
+
 void vial_e2b_get(VialRequest *request)
 {
 	VialCaller caller = vial_surface_caller(request);
 	GError *error = NULL;
-	VialSandbox *sandbox = vial_op_sandbox_get(&caller, vial_surface_sandbox(request), &error);
+	VialSandbox *sandbox = vial_e2b_find(&caller, vial_surface_sandbox(request), &error);
 
-	if (sandbox && vial_sandbox_state(sandbox) == VIAL_STATE_FAILED) {
-		vial_fail(&error, VIAL_ERROR_NOT_FOUND, "the sandbox has ended: %s", vial_sandbox_reason(sandbox));
-		sandbox = NULL;
-	}
 	vial_surface_reply_now(request, sandbox ? vial_e2b_detail_json(request, sandbox) : NULL, error);
 }
 

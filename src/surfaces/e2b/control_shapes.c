@@ -52,5 +52,11 @@ json_t *vial_e2b_detail_json(VialRequest *request, const VialSandbox *sandbox)
 	json_t *json = vial_e2b_listed_json(sandbox);
 
 	json_object_set_new(json, "envdAccessToken", json_string(token));
+	json_object_set_new(json, "lifecycle",
+	                    json_pack("{s:b, s:s}", "autoResume", vial_sandbox_wakes_by_use(sandbox), "onTimeout",
+	                              vial_sandbox_rests_when_over(sandbox) ? "pause" : "kill"));
+	json_object_set_new(json, "network", vial_e2b_network_json(vial_sandbox_network(sandbox)));
+	json_object_set_new(json, "allowInternetAccess",
+	                    json_boolean(g_strcmp0(json_string_value(json_object_get(vial_sandbox_network(sandbox), "mode")), "open") == 0));
 	return json;
 }

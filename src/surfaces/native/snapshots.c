@@ -82,7 +82,7 @@ static void on_forked(const char *tree_id, GPtrArray *children, GPtrArray *error
 static void fork_one(VialRequest *request)
 {
 	VialCaller caller = vial_surface_question(request);
-	VialForkRequest fork = { .count = 1 };
+	VialForkRequest fork = { .count = 1, .ttl_seconds = VIAL_UNSAID };
 	g_autoptr(GError) error = NULL;
 
 	vial_surface_begun(request,
@@ -121,7 +121,7 @@ static void on_tree_forked(const char *tree_id, GPtrArray *children, GPtrArray *
 void vial_api_fork_tree(VialRequest *request)
 {
 	VialCaller caller = vial_surface_question(request);
-	VialForkRequest fork = { .count = VIAL_UNSAID };
+	VialForkRequest fork = { .count = VIAL_UNSAID, .ttl_seconds = VIAL_UNSAID };
 	const json_t *body = vial_request_json(request);
 	g_autoptr(GError) error = NULL;
 

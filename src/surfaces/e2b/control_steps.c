@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * How a template is made, in our steps: each of theirs is one of ours, so that a failed one can be told by its number. They run with bash as `user`
+ * in his home, unless the client says otherwise; what there is nothing like here is refused by its number and name.
+ */
+#include <string.h>
+
+#include "surfaces/e2b/control.h"
+#include "util/json.h"
+
+#define IMAGES "e2bdev/"
+#define HOME "/home/user"
+
+static const char *text_at(const json_t *args, gsize index)
+{
+	const char *text = json_string_value(json_array_get(args, index));
+
+	return text && *text ? text : NULL;
+}
+
+static json_t *run_step(const json_t *args, const char *user)
+{
+	const char *own = text_at(args, 1);
+
+	return json_pack("{s:[s, s, s, s], s:s}", "run", "/bin/bash", "-l", "-c", text_at(args, 0) ? text_at(args, 0) : "", "user", own ? own : user);
+}
+
+static json_t *env_step(const json_t *args)
+{
+	json_t *env = json_object();
+
+	for (gsize i = 0; i + 1 < json_array_size(args); i += 2)
+		if (text_at(args, i))
+			json_object_set(env, text_at(args, i), json_array_get(args, i + 1));
+	return json_pack("{s:o}", "env", env);
+}
+
+static gboolean refuse(gsize index, const char *type, GError **error)
+{
+	if (g_strcmp0(type, "COPY") == 0)
+		return vial_fail(error, VIAL_ERROR_INVALID, "step %d: COPY: %s", (int)index + 1, VIAL_E2B_NO_COPY);
+	return vial_fail(error, VIAL_ERROR_INVALID, "step %d: %.32s is no step here: there are RUN, ENV, WORKDIR and USER", (int)index + 1,
+	                 type ? type : "what has no type");
+}
+
+static json_t *step_json(gsize index, const json_t *given, const char **user, GError **error)
+{
+	const char *type = json_string_value(json_object_get(given, "type"));
+	const json_t *args = json_object_get(given, "args");
+
+	if (g_strcmp0(type, "RUN") == 0)
+		return run_step(args, *user);
+	if (g_strcmp0(type, "ENV") == 0)
+		return env_step(args);
+	if (g_strcmp0(type, "WORKDIR") == 0)
+		return json_pack("{s:s}", "workdir", text_at(args, 0) ? text_at(args, 0) : HOME);
+	if (g_strcmp0(type, "USER") == 0) {
+		/* Its own step fails where there is no such user. */
+		*user = text_at(args, 0) ? text_at(args, 0) : "user";
+		return json_pack("{s:[s, s, s]}", "run", "id", "--", *user);
+	}
+	refuse(index, type, error);
+	return NULL;
+}
+
+static gboolean decode_steps(json_t *given, VialTemplateBuildRequest *out, GError **error)
+{
+	const char *user = "user";
+	const json_t *item;
+	gsize i;
+
+	out->steps = json_array();
+	json_array_foreach (given, i, item) {
+		json_t *step = step_json(i, item, &user, error);
+
+		if (!step)
+			return FALSE;
+		out->no_cache |= json_is_true(json_object_get(item, "force"));
+		json_array_append_new(out->steps, step);
+	}
+	return TRUE;
+}
+
+/* Their own images are what this one's are called; others are nobody's here. */
+static gboolean decode_base(VialArena *arena, const json_t *body, VialTemplateBuildRequest *out, GError **error)
+{
+	const char *image = NULL, *template = NULL;
+
+	if (!vial_decode_text(body, "fromImage", &image, error) || !vial_decode_text(body, "fromTemplate", &template, error))
+		return FALSE;
+	if (template)
+		out->base = vial_e2b_plain_name(arena, template);
+	else if (image && g_str_has_prefix(image, IMAGES))
+		out->base = vial_arena_copy(arena, image + strlen(IMAGES), strcspn(image + strlen(IMAGES), ":"));
+	else
+		return vial_fail(error, VIAL_ERROR_INVALID,
+		                 "fromImage: images of registries are not fetched here; begin with a template (from_template), for instance "
+		                 "\"code-interpreter\"");
+	return TRUE;
+}
+
+gboolean vial_e2b_build_decode(VialArena *arena, const json_t *body, VialTemplateBuildRequest *out, GError **error)
+{
+	const char *start = NULL, *ready = NULL;
+	json_t *steps = NULL;
+
+	if (!decode_base(arena, body, out, error) || !vial_decode_text(body, "startCmd", &start, error) ||
+	    !vial_decode_text(body, "readyCmd", &ready, error) || !vial_decode_list(body, "steps", &steps, error) ||
+	    !vial_decode_bool(body, "force", &out->no_cache, error))
+		return FALSE;
+	if ((start && *start) || (ready && *ready))
+		return vial_fail(error, VIAL_ERROR_INVALID,
+		                 "%s: a template here is baked from files, with nothing of its build running; start the command in the sandbox, or "
+		                 "take a snapshot of one in which it runs",
+		                 start && *start ? "startCmd" : "readyCmd");
+	out->workdir = HOME;
+	return decode_steps(steps, out, error);
+}
