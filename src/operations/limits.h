@@ -22,6 +22,8 @@
 #define VIAL_TERMINAL_MAX_CELLS 4095 /* rows or columns */
 #define VIAL_TERMINAL_DEFAULT_ROWS 24
 #define VIAL_TERMINAL_DEFAULT_COLS 80
+#define VIAL_TERMINAL_READ_BYTES (1024 * 1024) /* in one answer: as much as is kept */
+#define VIAL_TERMINAL_WAIT_MS 30000            /* for something to read */
 
 /* Code and commands: the longest time limit one may ask for, a week. 0 is none. */
 #define VIAL_TIMEOUT_MAX_MS (7LL * 24 * 3600 * 1000)

@@ -16,7 +16,8 @@ VIAL_SHAPE(process_shape, { "pid", VIAL_SHAPE_INT, TRUE, 1, G_MAXINT32, NULL, 0 
            { "user", VIAL_SHAPE_TEXT, FALSE, 0, 256, NULL, 0 }, { "cwd", VIAL_SHAPE_TEXT, FALSE, 0, 3 * VIAL_PATH_MAX_BYTES, NULL, 0 },
            { "started_at_ms", VIAL_SHAPE_INT, FALSE, 0, G_MAXINT64, NULL, 0 }, { "state", VIAL_SHAPE_TOKEN, TRUE, 0, 16, NULL, 0 },
            { "exit_code", VIAL_SHAPE_INT, FALSE, G_MININT32, G_MAXINT32, NULL, 0 }, { "cpu_ms", VIAL_SHAPE_INT, FALSE, 0, G_MAXINT64, NULL, 0 },
-           { "rss_kb", VIAL_SHAPE_INT, FALSE, 0, G_MAXINT64, NULL, 0 }, { "background", VIAL_SHAPE_BOOL, FALSE, 0, 0, NULL, 0 });
+           { "rss_kb", VIAL_SHAPE_INT, FALSE, 0, G_MAXINT64, NULL, 0 }, { "background", VIAL_SHAPE_BOOL, FALSE, 0, 0, NULL, 0 },
+           { "pty", VIAL_SHAPE_BOOL, FALSE, 0, 0, NULL, 0 });
 VIAL_SHAPE(processes_shape, { "processes", VIAL_SHAPE_LIST, TRUE, 0, MAX_PROCESSES, &process_shape, 0 });
 
 VIAL_SHAPE(port_shape, { "port", VIAL_SHAPE_INT, TRUE, 1, 65535, NULL, 0 }, { "address", VIAL_SHAPE_TOKEN, TRUE, 0, 64, NULL, 0 });
