@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The PyPI package e2b 2.63.0, unmodified, against viald's data plane: files, watchers, signed addresses, git."""
+"""The PyPI package e2b 2.63.0, unmodified, against viald's data plane: files, watchers, signed addresses."""
 
 import gzip
 import hashlib
@@ -226,50 +226,3 @@ def test_an_address_opens_one_file_for_one_thing(e2b, box, daemon):
     signed = e2b.sandbox.signature.get_signature("", "write", None, box._envd_access_token)["signature"]
     anywhere = f"{daemon.url}/files?" + urllib.parse.urlencode({"signature": signed})
     assert fetch(daemon, anywhere, *form("anywhere.txt", "placed"))[0] == 200 and box.files.read("anywhere.txt") == "placed"
-
-
-# git, which is commands
-
-@covers("E2B Python 2.63", "git.init", "git.configure_user", "git.set_config", "git.get_config", "git.add", "git.commit", "git.status", "git.branches", "git.create_branch",
-        "git.checkout_branch", "git.delete_branch", "git.reset", "git.restore", "git.remote_add", "git.remote_get", "git.push", "git.pull", "git.clone",
-        "git.dangerously_authenticate")
-def test_git_works_in_the_sandbox(e2b, box):
-    git, home = box.git, "/home/user/repositories"
-    if box.commands.run("command -v git || true").stdout == "":
-        pytest.skip("this image has no git")
-    git.init(f"{home}/origin", bare=True, initial_branch="main")
-    git.init(f"{home}/work", initial_branch="main")
-    git.configure_user("Ada Ü", "ada@example.com")
-    assert git.get_config("user.name") == "Ada Ü" and git.get_config("no.such") is None
-    git.set_config("core.editor", "true", scope="local", path=f"{home}/work")
-    assert git.get_config("core.editor", scope="local", path=f"{home}/work") == "true"
-    box.files.write(f"{home}/work/a.txt", "one\n")
-    state = git.status(f"{home}/work")
-    assert (state.current_branch, state.is_clean, [entry.name for entry in state.file_status]) == ("main", False, ["a.txt"])
-    git.add(f"{home}/work")
-    git.commit(f"{home}/work", "first ü")
-    assert git.status(f"{home}/work").is_clean
-    git.remote_add(f"{home}/work", "origin", f"{home}/origin")
-    assert git.remote_get(f"{home}/work", "origin") == f"{home}/origin" and git.remote_get(f"{home}/work", "other") is None
-    git.push(f"{home}/work", remote="origin", branch="main")
-    git.clone(f"{home}/origin", f"{home}/copy")
-    assert box.files.read(f"{home}/copy/a.txt") == "one\n"
-    git.create_branch(f"{home}/work", "feature")
-    assert sorted(git.branches(f"{home}/work").branches) == ["feature", "main"] and git.branches(f"{home}/work").current_branch == "feature"
-    box.files.write(f"{home}/work/a.txt", "two\n")
-    git.restore(f"{home}/work", ["a.txt"])
-    assert box.files.read(f"{home}/work/a.txt") == "one\n"
-    git.checkout_branch(f"{home}/work", "main")
-    git.delete_branch(f"{home}/work", "feature", force=True)
-    box.files.write(f"{home}/work/b.txt", "b\n")
-    git.add(f"{home}/work", files=["b.txt"])
-    git.commit(f"{home}/work", "second", author_name="Bob", author_email="bob@example.com")
-    git.push(f"{home}/work")
-    git.pull(f"{home}/copy")
-    assert box.files.read(f"{home}/copy/b.txt") == "b\n"
-    git.reset(f"{home}/work", mode="hard", target="HEAD~1")
-    assert box.files.exists(f"{home}/work/b.txt") is False
-    with pytest.raises(e2b.GitUpstreamException):
-        git.pull(f"{home}/origin")
-    git.dangerously_authenticate("ada", "secret", host="git.example.com")
-    assert "ada:secret@git.example.com" in box.files.read("~/.git-credentials")
