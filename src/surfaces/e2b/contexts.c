@@ -43,10 +43,11 @@ static void on_done(json_t *document, const GError *error, gpointer data)
 	reply(data, error ? NULL : json_object(), error);
 }
 
-static void begun(VialRequest *request, gboolean is_begun, const GError *error)
+/* By address: it is set by what is evaluated beside it. */
+static void begun(VialRequest *request, gboolean is_begun, GError **error)
 {
 	if (!is_begun)
-		reply(request, NULL, error);
+		reply(request, NULL, *error);
 }
 
 /* Calls */
@@ -67,7 +68,7 @@ void vial_e2b_context_create(VialRequest *request)
 		context.cwd = cwd = vial_e2b_path(NULL, context.cwd);
 		vial_op_context_create(&caller, vial_surface_sandbox(request), &context, on_one, request, &error);
 	}
-	begun(request, !error, error);
+	begun(request, !error, &error);
 }
 
 void vial_e2b_context_list(VialRequest *request)
@@ -78,7 +79,7 @@ void vial_e2b_context_list(VialRequest *request)
 	if (!vial_e2b_enter(request, VIAL_E2B_BY_TRAFFIC))
 		return;
 	caller = vial_surface_question(request);
-	begun(request, vial_op_context_list(&caller, vial_surface_sandbox(request), on_list, request, &error), error);
+	begun(request, vial_op_context_list(&caller, vial_surface_sandbox(request), on_list, request, &error), &error);
 }
 
 typedef gboolean (*Verb)(const VialCaller *caller, const char *sandbox_id, const char *context, VialDocumentDone done, gpointer data, GError **error);
@@ -91,7 +92,7 @@ static void act(VialRequest *request, Verb verb)
 	if (!vial_e2b_enter(request, VIAL_E2B_BY_TRAFFIC))
 		return;
 	caller = vial_surface_question(request);
-	begun(request, verb(&caller, vial_surface_sandbox(request), vial_request_param(request, "context"), on_done, request, &error), error);
+	begun(request, verb(&caller, vial_surface_sandbox(request), vial_request_param(request, "context"), on_done, request, &error), &error);
 }
 
 void vial_e2b_context_restart(VialRequest *request)

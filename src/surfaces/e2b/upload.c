@@ -24,7 +24,8 @@ typedef struct {
 	json_t *written;           /* the answer */
 	gboolean is_file_complete; /* all its bytes have come */
 	gboolean is_body_complete;
-	gboolean is_skipping; /* a part that is no file */
+	gboolean is_skipping;    /* a part that is no file */
+	gboolean is_note_broken; /* it is no text */
 } Upload;
 
 static void upload_free(gpointer data)
@@ -264,7 +265,8 @@ static void take_metadata(const char *name, const char *value, gpointer data)
 	key = g_ascii_strdown(name + strlen(METADATA_PREFIX), -1);
 	if (!upload->metadata)
 		upload->metadata = json_object();
-	json_object_set_new(upload->metadata, key, json_string(value));
+	if (json_object_set_new(upload->metadata, key, json_string(value)) < 0)
+		upload->is_note_broken = TRUE;
 }
 
 static gboolean is_form(const char *content_type)
@@ -287,7 +289,7 @@ static gboolean read_head(Upload *upload, GError **error)
 	if (is_gzip)
 		upload->inflate = vial_inflate_new(&inflate_sink, upload);
 	vial_request_each_header(request, take_metadata, upload);
-	return TRUE;
+	return !upload->is_note_broken || vial_fail(error, VIAL_ERROR_INVALID, "a header " METADATA_PREFIX "… is no text");
 }
 
 static void on_gone(VialRequest *request, gpointer data)
