@@ -25,6 +25,7 @@ struct level {
 struct listing {
 	struct vial_user user;
 	int depth;
+	bool has_notes;
 	int level_count; /* the walk is at levels[level_count - 1] */
 	struct level *levels[MAX_DEPTH];
 };
@@ -74,7 +75,7 @@ static void add_entry(struct listing *listing, const char *name, json_t *entries
 
 	if (snprintf(path, sizeof(path), "%s/%s", strcmp(level->path, "/") == 0 ? "" : level->path, name) >= PATH_MAX)
 		return;
-	entry = vial_fs_entry(path);
+	entry = vial_fs_entry(path, listing->has_notes);
 	if (!entry)
 		return;
 	json_array_append(entries, entry);
@@ -139,9 +140,11 @@ void vial_op_fs_list(struct vial_stream *stream, json_t *request)
 	struct vial_user user;
 	char path[PATH_MAX];
 	json_int_t depth;
+	bool has_notes;
 	int result;
 
-	if (!vial_fs_request(stream, request, "path", path, &user) || !vial_request_integer(stream, request, "depth", 1, MAX_DEPTH, 1, &depth))
+	if (!vial_fs_request(stream, request, "path", path, &user) || !vial_request_integer(stream, request, "depth", 1, MAX_DEPTH, 1, &depth) ||
+	    !vial_request_bool(stream, request, "metadata", &has_notes))
 		return;
 	listing = calloc(1, sizeof(*listing));
 	if (!listing) {
@@ -150,6 +153,7 @@ void vial_op_fs_list(struct vial_stream *stream, json_t *request)
 	}
 	listing->user = user;
 	listing->depth = (int)depth;
+	listing->has_notes = has_notes;
 	result = vial_user_enter(&user);
 	if (result == 0) {
 		result = push(listing, path);

@@ -13,13 +13,14 @@ void vial_op_fs_stat(struct vial_stream *stream, json_t *request)
 	char path[PATH_MAX];
 	struct vial_user user;
 	json_t *entry = NULL;
+	bool has_notes;
 	int result;
 
-	if (!vial_fs_request(stream, request, "path", path, &user))
+	if (!vial_fs_request(stream, request, "path", path, &user) || !vial_request_bool(stream, request, "metadata", &has_notes))
 		return;
 	result = vial_user_enter(&user);
 	if (result == 0) {
-		entry = vial_fs_entry(path);
+		entry = vial_fs_entry(path, has_notes);
 		result = entry ? 0 : -errno;
 		vial_user_leave();
 	}

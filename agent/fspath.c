@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "fsnotes.h"
 #include "ops.h"
 
 /* Drops empty and "." components in place. ".." stays: behind a link it means something that only the kernel knows. */
@@ -152,7 +153,15 @@ static void add_target(json_t *entry, const char *path)
 	json_object_set_new(entry, "target", vial_json_text(target));
 }
 
-json_t *vial_fs_entry(const char *path)
+static void add_notes(json_t *entry, const char *path)
+{
+	json_t *notes = vial_fs_notes(path);
+
+	if (notes)
+		json_object_set_new(entry, "metadata", notes);
+}
+
+json_t *vial_fs_entry(const char *path, bool has_notes)
 {
 	struct stat link, info;
 	const char *slash = strrchr(path, '/');
@@ -173,6 +182,8 @@ json_t *vial_fs_entry(const char *path)
 	                  "group", vial_json_text(group));
 	if (entry && S_ISLNK(link.st_mode))
 		add_target(entry, path);
+	if (entry && has_notes)
+		add_notes(entry, path);
 	if (!entry)
 		errno = ENOMEM;
 	return entry;

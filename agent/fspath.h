@@ -31,8 +31,8 @@ bool vial_fs_path(struct vial_stream *stream, json_t *request, const char *field
 /* "mode" as an octal string or a number; absent: `fallback`. */
 bool vial_fs_mode(struct vial_stream *stream, json_t *request, mode_t fallback, mode_t *out_mode);
 
-/* The entry of docs/wire.md for `path`, as the entered user sees it; NULL with errno set. */
-json_t *vial_fs_entry(const char *path);
+/* The entry of docs/wire.md for `path`, as the entered user sees it, maybe with the notes kept with it (fsnotes.h); NULL with errno set. */
+json_t *vial_fs_entry(const char *path, bool has_notes);
 
 /* mkdir -p of everything above the last component, as the entered user. 0 or -errno. */
 int vial_fs_make_parents(const char *path);

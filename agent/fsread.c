@@ -119,7 +119,7 @@ void vial_op_fs_read(struct vial_stream *stream, json_t *request)
 	fd = vial_user_enter(&user);
 	if (fd == 0) {
 		fd = open_regular(path);
-		entry = fd >= 0 ? vial_fs_entry(path) : NULL;
+		entry = fd >= 0 ? vial_fs_entry(path, false) : NULL;
 		vial_user_leave();
 	}
 	reading = fd >= 0 ? malloc(sizeof(*reading)) : NULL;

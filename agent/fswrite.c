@@ -13,6 +13,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "fsnotes.h"
 #include "fspath.h"
 #include "ops.h"
 
@@ -27,6 +28,7 @@ struct writing {
 	gid_t group;
 	bool has_owner; /* the target was there before and belongs to somebody else */
 	json_int_t written_bytes;
+	json_t *notes;
 	char target[PATH_MAX];
 	char temporary[PATH_MAX]; /* empty when appending */
 };
@@ -34,6 +36,7 @@ struct writing {
 static void end_writing(struct writing *writing)
 {
 	close(writing->fd);
+	json_decref(writing->notes);
 	if (*writing->temporary && vial_user_enter(&writing->user) == 0) {
 		unlink(writing->temporary);
 		vial_user_leave();
@@ -71,6 +74,9 @@ static int put_in_place(struct writing *writing)
 
 	if (!*writing->temporary)
 		return 0;
+	result = vial_fs_notes_set(writing->fd, writing->notes);
+	if (result < 0)
+		return result;
 	if (fchmod(writing->fd, writing->mode) < 0 || (writing->has_owner && fchown(writing->fd, writing->owner, writing->group) < 0))
 		return -errno;
 	result = vial_user_enter(&writing->user);
@@ -209,5 +215,6 @@ void vial_op_fs_write(struct vial_stream *stream, json_t *request)
 		return;
 	}
 	writing->fd = result;
+	writing->notes = json_incref(json_object_get(request, "metadata"));
 	vial_stream_set_handlers(stream, &handlers, writing);
 }

@@ -32,6 +32,8 @@
 #define SWEEP_MS 20
 #define MAX_SWEEPS 250
 #define BACKGROUND_READ_BYTES (64u * 1024u)
+/* How far somebody may be behind whom the process waits for: both outputs are read once more before that is looked at. */
+#define HOLDING_BYTES (VIAL_RING_BYTES / 2)
 
 static struct vial_process_run *runs;
 
@@ -133,6 +135,8 @@ static json_t *exec_result_of(struct vial_process_run *run)
 	return result;
 }
 
+static void go_on(struct vial_process_run *run);
+
 void vial_process_listen(struct vial_attached *attached)
 {
 	attached->next = attached->run->attached;
@@ -146,6 +150,8 @@ void vial_process_detach(struct vial_attached *attached)
 	while (*link != attached)
 		link = &(*link)->next;
 	*link = attached->next;
+	if (attached->holds)
+		go_on(attached->run);
 	forget_old();
 }
 
@@ -214,9 +220,20 @@ static void on_silence(struct vial_timer *timer, void *data)
 	finish(data);
 }
 
+/* By one whom the process waits for. */
+static bool is_held_by_attached(const struct vial_process_run *run)
+{
+	for (const struct vial_attached *attached = run->attached; attached; attached = attached->next)
+		if (attached->holds && vial_ring_behind(run->ring, &attached->reader) > HOLDING_BYTES)
+			return true;
+	return false;
+}
+
 /* A reader without credit, or a freeze: nobody listens to the pipe, so its silence says nothing about what is still in it. */
 static bool is_held_up(const struct vial_process_run *run)
 {
+	if (is_held_by_attached(run))
+		return true;
 	for (int i = 0; i < 2; i++)
 		if (run->outputs[i].fd >= 0 && !run->outputs[i].watch.is_added)
 			return run->stream && !run->is_background;
@@ -229,7 +246,7 @@ static void finish_or_drain(struct vial_process_run *run)
 		return;
 	if (!has_open_output(run))
 		finish(run);
-	else if (!is_held_up(run)) /* else on_writable() comes back here */
+	else if (!is_held_up(run)) /* else on_writable() or go_on() comes back here */
 		vial_timer_set(&run->silence, SILENCE_MS, on_silence, run);
 }
 
@@ -311,8 +328,14 @@ static void read_to_ring(struct vial_process_output *output)
 {
 	static uint8_t buffer[BACKGROUND_READ_BYTES];
 	struct vial_process_run *run = output->run;
-	ssize_t got = read(output->fd, buffer, sizeof(buffer));
+	ssize_t got;
 
+	if (is_held_by_attached(run)) {
+		vial_watch_remove(&output->watch);
+		vial_timer_clear(&run->silence);
+		return;
+	}
+	got = read(output->fd, buffer, sizeof(buffer));
 	if (got < 0 && (errno == EAGAIN || errno == EINTR))
 		return;
 	if (got <= 0) {
@@ -346,6 +369,15 @@ static void watch_outputs(struct vial_process_run *run)
 	}
 }
 
+/* After somebody whom the process waits for has read something, or has left. */
+static void go_on(struct vial_process_run *run)
+{
+	if (run->is_done || is_held_by_attached(run))
+		return;
+	watch_outputs(run);
+	finish_or_drain(run);
+}
+
 /* --- attached streams --- */
 
 static void end_attached(struct vial_stream *stream, json_t *result)
@@ -375,6 +407,8 @@ static void send_ring(struct vial_stream *stream)
 	vial_stream_commit(stream, channel, got);
 	if (got > 0) {
 		vial_stream_wait_writable(stream);
+		if (attached->holds)
+			go_on(run);
 	} else if (run->is_done) {
 		end_attached(stream, result_of(run));
 	}
@@ -404,7 +438,7 @@ static const struct vial_stream_handlers attached_handlers = {
 	.on_event = on_attached_event,
 };
 
-void vial_process_attach(struct vial_process_run *run, struct vial_stream *stream)
+static void attach(struct vial_process_run *run, struct vial_stream *stream, bool is_past_told, bool holds)
 {
 	struct vial_attached *attached = calloc(1, sizeof(*attached));
 
@@ -412,11 +446,18 @@ void vial_process_attach(struct vial_process_run *run, struct vial_stream *strea
 		vial_stream_close_errno(stream, ENOMEM, "cannot attach");
 		return;
 	}
-	*attached = (struct vial_attached){ .run = run, .stream = stream, .on_done = on_attached_done };
+	*attached = (struct vial_attached){ .run = run, .stream = stream, .holds = holds, .on_done = on_attached_done };
+	if (!is_past_told)
+		vial_ring_seek(run->ring, UINT64_MAX, &attached->reader);
 	vial_process_listen(attached);
 	vial_stream_set_handlers(stream, &attached_handlers, attached);
 	vial_stream_send_event(stream, json_pack("{s:s,s:i}", "event", "started", "pid", (int)run->pid));
 	vial_stream_wait_writable(stream);
+}
+
+void vial_process_attach(struct vial_process_run *run, struct vial_stream *stream, bool is_past_told)
+{
+	attach(run, stream, is_past_told, false);
 }
 
 /* --- signals and deadlines --- */
@@ -621,14 +662,17 @@ static void on_started(struct vial_child *child, void *data)
 	watch_outputs(run);
 	if (!stream)
 		return;
-	/* Who wants its output in one piece is not woken for its beginning. */
-	if (run->max_output_bytes == 0)
+	/* Who wants its output in one piece is not woken for its beginning; who is attached is told so there. */
+	if (run->max_output_bytes == 0 && !run->is_attached)
 		vial_stream_send_event(stream, json_pack("{s:s,s:i}", "event", "started", "pid", (int)run->pid));
 	if (run->is_background) {
 		run->stream = NULL;
 		if (run->input.source == stream)
 			run->input.source = NULL;
-		vial_stream_close_ok(stream, json_pack("{s:i}", "pid", (int)run->pid));
+		if (run->is_attached)
+			attach(run, stream, true, true);
+		else
+			vial_stream_close_ok(stream, json_pack("{s:i}", "pid", (int)run->pid));
 	}
 }
 
@@ -701,6 +745,7 @@ static struct vial_process_run *new_run(struct vial_stream *stream, const struct
 	run->input.fd = -1;
 	run->stream = stream;
 	run->is_background = options->is_background;
+	run->is_attached = options->is_attached;
 	run->program = strdup(options->argv[0]);
 	run->command = options->shell_line ? vial_cmdline_from_shell(options->shell_line) : vial_cmdline_from_argv(options->argv);
 	run->cwd = strdup(options->cwd);

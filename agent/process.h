@@ -5,7 +5,7 @@
  *   starting → running → draining (exited; somebody may still hold its pipes) → exited (remembered, the last 64)
  *
  * In the foreground the output goes to the exec's stream, and the process is held back when the stream has no credit. In the background it goes to a
- * ring, always, and to whoever is attached.
+ * ring, always, and to whoever is attached; it waits for nobody, except for whoever started it and stayed (attached).
  */
 #pragma once
 
@@ -45,6 +45,7 @@ struct vial_attached {
 	struct vial_process_run *run;
 	struct vial_stream *stream; /* its on_writable comes when there is something new and room for it */
 	struct vial_ring_reader reader;
+	bool holds; /* the process waits for it rather than that it misses anything */
 	void (*on_done)(struct vial_attached *attached); /* the process has ended, and all it wrote is in the ring */
 };
 
@@ -62,7 +63,7 @@ struct vial_process_run {
 	int64_t duration_ms;
 	int64_t timeout_ms; /* 0: none */
 	bool is_background, is_exited, is_timed_out, is_cancelled, is_done;
-	bool is_pty;
+	bool is_pty, is_attached;
 	struct vial_exit exit;
 	struct vial_process_output outputs[2];
 	struct vial_process_input input;
@@ -85,6 +86,7 @@ struct vial_process_options {
 	char *const *env;
 	const struct vial_user *user;
 	bool has_stdin, is_background, is_pty;
+	bool is_attached; /* in the background, and the stream stays as one that is attached */
 	unsigned short rows, columns;
 	int64_t timeout_ms;        /* 0: none */
 	uint64_t max_output_bytes; /* 0: any number. Else the whole goes into a file named after execution_id, and stays if it was cut */
@@ -98,8 +100,8 @@ void vial_process_start(struct vial_stream *stream, const struct vial_process_op
 struct vial_process_run *vial_request_process(struct vial_stream *stream, json_t *request);
 struct vial_process_run *vial_process_find(pid_t pid);
 struct vial_process_run *vial_process_first(void);
-/* Takes the stream over: the ring, live output, and the same CLOSE as exec. */
-void vial_process_attach(struct vial_process_run *run, struct vial_stream *stream);
+/* Takes the stream over: the ring (with is_past_told), live output, and the same CLOSE as exec. */
+void vial_process_attach(struct vial_process_run *run, struct vial_stream *stream, bool is_past_told);
 /* For other ways to read the ring: `attached` is the caller's, with run and stream set. */
 void vial_process_listen(struct vial_attached *attached);
 void vial_process_detach(struct vial_attached *attached);

@@ -36,7 +36,7 @@ void vial_op_proc_attach(struct vial_stream *stream, json_t *request)
 	if (!run->ring)
 		vial_stream_close_error(stream, VIAL_CONFLICT, "process %d does not run in the background", (int)run->pid);
 	else
-		vial_process_attach(run, stream);
+		vial_process_attach(run, stream, !json_is_false(json_object_get(request, "past")));
 }
 
 void vial_op_proc_signal(struct vial_stream *stream, json_t *request)

@@ -101,6 +101,11 @@ size_t vial_ring_get(const struct vial_ring *ring, struct vial_ring_reader *read
 	return size_bytes;
 }
 
+size_t vial_ring_behind(const struct vial_ring *ring, const struct vial_ring_reader *reader)
+{
+	return ring->end - reader->position < VIAL_RING_BYTES ? (size_t)(ring->end - reader->position) : VIAL_RING_BYTES;
+}
+
 uint64_t vial_ring_seek(const struct vial_ring *ring, uint64_t since, struct vial_ring_reader *out_reader)
 {
 	uint64_t position = ring->first, number = ring->dropped;

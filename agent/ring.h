@@ -23,5 +23,7 @@ struct vial_ring_reader {
 };
 /* Copies from one piece; 0 when there is nothing new. *out_channel says whose it is. */
 size_t vial_ring_get(const struct vial_ring *ring, struct vial_ring_reader *reader, uint8_t *out_channel, uint8_t *out_bytes, size_t size_bytes);
+/* How much of the ring lies between a reader and what comes next; all of it once it was overrun. */
+size_t vial_ring_behind(const struct vial_ring *ring, const struct vial_ring_reader *reader);
 /* The next byte that it gets is number `since`, or the oldest that is left, or the one that comes next: which, is returned. */
 uint64_t vial_ring_seek(const struct vial_ring *ring, uint64_t since, struct vial_ring_reader *out_reader);

@@ -76,7 +76,7 @@ const char *vial_headers_find(const VialRequest *request, const char *name)
 static gboolean check_unique(const VialRequest *request, GError **error)
 {
 	static const char *const names[] = { "Host",   "Content-Length", "Transfer-Encoding", "Authorization", "X-API-Key", "Origin",
-		                             "Expect", "Upgrade" };
+		                             "Expect", "Upgrade", "X-Access-Token", "E2B-Sandbox-Id", "E2B-Sandbox-Port" };
 
 	for (gsize n = 0; n < G_N_ELEMENTS(names); n++) {
 		gsize seen = 0;

@@ -17,6 +17,7 @@ typedef struct {
 	GDestroyNotify free_data;
 	VialInput input;
 	gboolean is_background;
+	gboolean is_attached;
 	gboolean keeps_undo;
 	gboolean is_started;
 	gint64 pid; /* of one in the background, once it has one and its first input is being fed */
@@ -105,7 +106,7 @@ static gboolean on_data(VialOperation *operation, unsigned channel, GBytes *byte
 	if (channel != VIAL_WIRE_MAIN)
 		vial_call_output(vial_guest_call(operation), stream == VIAL_OUTPUT_STDERR ? VIAL_JOURNAL_STDERR : VIAL_JOURNAL_STDOUT,
 		                 g_bytes_get_data(bytes, NULL), g_bytes_get_size(bytes));
-	return exec->sink->output(stream, bytes, exec->data);
+	return channel == VIAL_WIRE_MAIN && exec->sink->shown ? exec->sink->shown(bytes, exec->data) : exec->sink->output(stream, bytes, exec->data);
 }
 
 static gboolean on_event(VialOperation *operation, json_t *json)
@@ -162,12 +163,17 @@ static gboolean feed_first(VialOperation *operation, const VialExecEnd *end)
 {
 	Exec *exec = vial_guest_state(operation);
 
-	if (!exec->is_background || exec->pid || !exec->input.bytes || g_bytes_get_size(exec->input.bytes) == 0)
+	if (!exec->is_background || exec->is_attached || exec->pid || !exec->input.bytes || g_bytes_get_size(exec->input.bytes) == 0)
 		return FALSE;
 	exec->pid = end->pid;
 	vial_guest_continue(operation, json_pack("{s:s, s:I, s:b}", "op", "proc.stdin", "pid", (json_int_t)end->pid, "close", FALSE));
 	vial_input_push(&exec->input, operation);
 	return TRUE;
+}
+
+static const VialShape *shape_of(const Exec *exec)
+{
+	return exec->is_background && !exec->is_attached ? &background_shape : &end_shape;
 }
 
 static void on_closed(VialOperation *operation, json_t *result, const GError *error)
@@ -178,12 +184,20 @@ static void on_closed(VialOperation *operation, json_t *result, const GError *er
 
 	if (exec->pid)
 		return tell(operation, &end, NULL);
-	if (!error && !vial_shape_read(exec->is_background ? &background_shape : &end_shape, result, &end, &problem)) {
+	if (!error && !vial_shape_read(shape_of(exec), result, &end, &problem)) {
 		vial_guest_distrust(operation, problem, &refusal);
 		error = refusal;
 	}
 	if (error || !feed_first(operation, &end))
 		tell(operation, &end, error);
+}
+
+/* It goes on without whoever has left. */
+static const char *on_left(VialOperation *operation)
+{
+	const Exec *exec = vial_guest_state(operation);
+
+	return exec->is_attached && exec->is_started ? "done" : "cancelled";
 }
 
 /* Beginning */
@@ -211,6 +225,8 @@ static json_t *make_detail(const VialExecRequest *request)
 		json_object_set_new(detail, "timeout_ms", json_integer((json_int_t)(request->timeout_seconds * 1000)));
 	if (request->background)
 		json_object_set_new(detail, "background", json_true());
+	if (request->background && request->attached)
+		json_object_set_new(detail, "attached", json_true());
 	if (request->is_terminal)
 		json_object_set_new(detail, "pty", json_pack("{s:I, s:I}", "rows", (json_int_t)request->rows, "cols", (json_int_t)request->cols));
 	return detail;
@@ -239,13 +255,19 @@ VialOperation *vial_exec_start(const VialCaller *caller, const char *sandbox_id,
 		                                .data = on_data,
 		                                .event = on_event,
 		                                .writable = on_writable,
+		                                .left = on_left,
 		                                .closed = on_closed };
 	VialVerb verb = request->is_terminal ? VIAL_VERB_PTY : VIAL_VERB_EXEC;
 	Exec *exec = g_new0(Exec, 1);
 	VialSandbox *sandbox;
 	json_t *detail, *open;
 
-	*exec = (Exec){ .sink = sink, .data = data, .free_data = free_data, .is_background = request->background, .keeps_undo = request->undo };
+	*exec = (Exec){ .sink = sink,
+		        .data = data,
+		        .free_data = free_data,
+		        .is_background = request->background,
+		        .is_attached = request->background && request->attached,
+		        .keeps_undo = request->undo };
 	if (!vial_operation_admit(caller, verb, sandbox_id, 0, &sandbox, error) || !check(request, error)) {
 		exec_free(exec);
 		return NULL;
@@ -294,7 +316,8 @@ static void on_attach_closed(VialOperation *operation, json_t *result, const GEr
 	exec->sink->end(error ? NULL : &end, error, exec->data);
 }
 
-VialOperation *vial_op_attach(const VialCaller *caller, const char *sandbox_id, gint64 pid, const VialExecSink *sink, gpointer data, GError **error)
+static VialOperation *attach(const VialCaller *caller, const char *sandbox_id, gint64 pid, gboolean is_past_told, const VialExecSink *sink,
+                             gpointer data, GError **error)
 {
 	static const VialGuestEvents events = { .opened = on_opened, .data = on_data, .event = on_event, .closed = on_attach_closed };
 	VialSandbox *sandbox;
@@ -304,6 +327,18 @@ VialOperation *vial_op_attach(const VialCaller *caller, const char *sandbox_id, 
 		return NULL;
 	exec = g_new0(Exec, 1);
 	*exec = (Exec){ .sink = sink, .data = data };
-	return vial_guest_start(caller, VIAL_VERB_PROCESS_READ, sandbox, json_pack("{s:s, s:I}", "op", "proc.attach", "pid", (json_int_t)pid), NULL,
-	                        &events, exec, exec_free, error);
+	return vial_guest_start(
+		caller, VIAL_VERB_PROCESS_READ, sandbox,
+		json_pack("{s:s, s:I, s:b}", "op", "proc.attach", "pid", (json_int_t)pid, "past", is_past_told), NULL, &events, exec, exec_free, error);
+}
+
+VialOperation *vial_op_attach(const VialCaller *caller, const char *sandbox_id, gint64 pid, const VialExecSink *sink, gpointer data, GError **error)
+{
+	return attach(caller, sandbox_id, pid, TRUE, sink, data, error);
+}
+
+VialOperation *vial_op_attach_now(const VialCaller *caller, const char *sandbox_id, gint64 pid, const VialExecSink *sink, gpointer data,
+                                  GError **error)
+{
+	return attach(caller, sandbox_id, pid, FALSE, sink, data, error);
 }

@@ -14,6 +14,7 @@ typedef struct {
 	double timeout_seconds; /* 0: none */
 	gboolean undo;          /* the state before it is kept (service/undo.h) */
 	gboolean background;    /* it ends when the command has a pid */
+	gboolean attached;      /* in the background, and heard: cancelling only stops to listen. It reads what processes.h sends it */
 	GBytes *input;          /* what it reads, of any size; NULL: nothing. One in the background can be sent more */
 	gboolean is_terminal;   /* a terminal of that size; what is written to the operation is typed there */
 	gint64 rows, cols;
@@ -38,7 +39,8 @@ typedef struct {
 	void (*begun)(VialOperation *operation, gpointer data);
 	void (*started)(VialOperation *operation, gint64 pid, gpointer data); /* may be NULL */
 	gboolean (*output)(VialOutputStream stream, GBytes *bytes, gpointer data);
-	void (*writable)(gpointer data); /* may be NULL */
+	gboolean (*shown)(GBytes *bytes, gpointer data); /* by a terminal; NULL: that is output, too */
+	void (*writable)(gpointer data);                 /* may be NULL */
 	void (*end)(const VialExecEnd *end, const GError *error, gpointer data);
 } VialExecSink;
 
@@ -50,6 +52,9 @@ void vial_op_exec_signal(VialOperation *operation, const char *name);
 
 /* What the process printed last, then what it prints, until it exits. Cancelling only stops listening. */
 VialOperation *vial_op_attach(const VialCaller *caller, const char *sandbox_id, gint64 pid, const VialExecSink *sink, gpointer data, GError **error);
+/* Without what it printed before. */
+VialOperation *vial_op_attach_now(const VialCaller *caller, const char *sandbox_id, gint64 pid, const VialExecSink *sink, gpointer data,
+                                  GError **error);
 
 /* The same as vial_op_exec() as one bounded answer: VIAL_ANSWER_OUTPUT_BYTES of each stream, as text. The rest is in a file in the sandbox. */
 typedef struct {

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "operations/files.h"
 
+#include <string.h>
+
 #include "operations/files_private.h"
 #include "operations/limits.h"
 #include "operations/validate.h"
@@ -9,12 +11,15 @@
 #define ENTRIES_PER_EVENT 65536
 /* What an entry takes in memory besides its texts. */
 #define ENTRY_OVERHEAD_BYTES 128
+/* What is kept with one file: what the agent tells at most, with replacement characters in place of what was no text. */
+#define NOTES_MAX_BYTES (64 * 1024)
 
 VIAL_SHAPE(entry_shape, { "name", VIAL_SHAPE_TEXT, TRUE, 0, 1024, NULL, 0 }, { "path", VIAL_SHAPE_TEXT, TRUE, 0, 3 * VIAL_PATH_MAX_BYTES, NULL, 0 },
            { "is_dir", VIAL_SHAPE_BOOL, TRUE, 0, 0, NULL, 0 }, { "type", VIAL_SHAPE_TOKEN, TRUE, 0, 16, NULL, 0 },
            { "size", VIAL_SHAPE_INT, TRUE, 0, G_MAXINT64, NULL, 0 }, { "mode", VIAL_SHAPE_TOKEN, TRUE, 0, 8, NULL, 0 },
            { "mtime", VIAL_SHAPE_NUMBER, TRUE, 0, 0, NULL, 0 }, { "user", VIAL_SHAPE_TEXT, FALSE, 0, 256, NULL, 0 },
-           { "group", VIAL_SHAPE_TEXT, FALSE, 0, 256, NULL, 0 }, { "target", VIAL_SHAPE_TEXT, FALSE, 0, 3 * VIAL_PATH_MAX_BYTES, NULL, 0 });
+           { "group", VIAL_SHAPE_TEXT, FALSE, 0, 256, NULL, 0 }, { "target", VIAL_SHAPE_TEXT, FALSE, 0, 3 * VIAL_PATH_MAX_BYTES, NULL, 0 },
+           { "metadata", VIAL_SHAPE_TEXTS, FALSE, 0, NOTES_MAX_BYTES, NULL, 0 });
 
 VIAL_SHAPE(stat_shape, { "entry", VIAL_SHAPE_OBJECT, TRUE, 0, 0, &entry_shape, 0 });
 
@@ -25,6 +30,12 @@ json_t *vial_file_question(const VialCaller *caller, VialVerb verb, const char *
 	    !vial_check_user(request->user, error))
 		return NULL;
 	return json_pack("{s:s, s:s, s:s*}", "op", op, "path", request->path, "user", request->user);
+}
+
+static void tell_wish(json_t *question, const VialFileRequest *request)
+{
+	if (request->wants_metadata)
+		json_object_set_new(question, "metadata", json_true());
 }
 
 json_t *vial_file_record(const VialFileRequest *request)
@@ -60,7 +71,14 @@ static void listing_free(gpointer data)
 
 static gsize entry_size(const json_t *entry)
 {
-	return ENTRY_OVERHEAD_BYTES + 2 * json_string_length(json_object_get(entry, "path")) + json_string_length(json_object_get(entry, "target"));
+	gsize size =
+		ENTRY_OVERHEAD_BYTES + 2 * json_string_length(json_object_get(entry, "path")) + json_string_length(json_object_get(entry, "target"));
+	const char *name;
+	json_t *note;
+
+	json_object_foreach (json_object_get(entry, "metadata"), name, note)
+		size += ENTRY_OVERHEAD_BYTES + strlen(name) + json_string_length(note);
+	return size;
 }
 
 static gboolean on_entries(VialOperation *operation, json_t *event)
@@ -118,6 +136,7 @@ VialOperation *vial_op_file_list(const VialCaller *caller, const char *sandbox_i
 	if (!question || !vial_check_int("depth", request->depth, 1, VIAL_LIST_MAX_DEPTH, error))
 		return NULL;
 	json_object_set_new(question, "depth", json_integer(request->depth));
+	tell_wish(question, request);
 	listing = g_new0(Listing, 1);
 	*listing = (Listing){ .done = done, .data = data, .entries = json_array() };
 	return vial_guest_start(caller, VIAL_VERB_FILE_LIST, sandbox, g_steal_pointer(&question), NULL, &events, listing, listing_free, error);
@@ -146,6 +165,7 @@ gboolean vial_op_file_stat(const VialCaller *caller, const char *sandbox_id, con
 
 	if (!question)
 		return FALSE;
+	tell_wish(question, request);
 	stat = g_new0(Stat, 1);
 	*stat = (Stat){ done, data };
 	if (vial_guest_ask(caller, VIAL_VERB_FILE_LIST, sandbox, question, NULL, &stat_shape, on_stat, stat, error))

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Files. Paths are never looked at here: the agent acts on them inside the guest with the asked user's rights. Bytes move at the pace of
- * the slower side in both directions, so files may have any size. Entries are {name, path, is_dir, type, size, mode, mtime, user, group, target?}.
+ * the slower side in both directions, so files may have any size. Entries are {name, path, is_dir, type, size, mode, mtime, user, group, target?,
+ * metadata?}.
  */
 #pragma once
 
@@ -15,6 +16,7 @@ typedef struct {
 	json_t *metadata;   /* writing: an object of strings that are kept with the file, in place of those it had; NULL: none are wanted */
 	gint64 depth;       /* listing: from 1 to VIAL_LIST_MAX_DEPTH */
 	gboolean recursive; /* removing, watching */
+	gboolean wants_metadata; /* listing, stat: what is kept with files is told, too */
 } VialFileRequest;
 
 typedef struct {

@@ -87,6 +87,7 @@
 #define VIAL_LIST_MAX_DEPTH 16
 #define VIAL_WATCHERS_MAX 64                     /* of a sandbox */
 #define VIAL_WATCHER_CHANGES_MAX 10000           /* that are kept of one until somebody asks */
+#define VIAL_WATCHER_CHANGES_BYTES (1024 * 1024) /* and how much memory they take: their names are the guest's */
 #define VIAL_WATCHER_SILENCE_MS (60 * 60 * 1000) /* after which one that nobody asks ends */
 #define VIAL_LOG_MAX_LINES 100000
 #define VIAL_LOG_PAGE 1000      /* lines of dialects whose logs are in pages, unless fewer are asked for */

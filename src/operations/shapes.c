@@ -55,6 +55,22 @@ static json_t *copy_list(const VialShapeField *field, const json_t *value, GErro
 	return g_steal_pointer(&list);
 }
 
+static gboolean check_texts(const VialShapeField *field, const json_t *value, GError **error)
+{
+	gsize size = 0;
+	const char *name;
+	json_t *text;
+
+	if (!json_is_object(value))
+		return wrong(field, "is no object", error);
+	json_object_foreach ((json_t *)value, name, text) {
+		if (!json_is_string(text))
+			return wrong(field, "has something that is no text", error);
+		size += strlen(name) + json_string_length(text);
+	}
+	return size <= (gsize)field->max || wrong(field, "is too long", error);
+}
+
 /* The value as it may be passed on: a new reference, or NULL with an error. */
 static json_t *accept(const VialShapeField *field, json_t *value, GError **error)
 {
@@ -72,6 +88,8 @@ static json_t *accept(const VialShapeField *field, json_t *value, GError **error
 	case VIAL_SHAPE_TEXT:
 	case VIAL_SHAPE_TOKEN:
 		return check_text(field, value, error) ? json_incref(value) : NULL;
+	case VIAL_SHAPE_TEXTS:
+		return check_texts(field, value, error) ? json_incref(value) : NULL;
 	case VIAL_SHAPE_OBJECT:
 		copy = vial_shape_copy(field->inner, value, error);
 		if (!copy)
@@ -136,6 +154,7 @@ static void put(const VialShapeField *field, json_t *value, gpointer out)
 		*(const char **)place = json_string_value(value);
 		break;
 	case VIAL_SHAPE_OBJECT:
+	case VIAL_SHAPE_TEXTS:
 	case VIAL_SHAPE_LIST:
 		*(json_t **)place = json_incref(value);
 		break;

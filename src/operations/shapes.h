@@ -16,7 +16,8 @@ typedef enum {
 	VIAL_SHAPE_TEXT,   /* const char *: at most max bytes */
 	VIAL_SHAPE_TOKEN,  /* the same, of visible ASCII characters */
 	VIAL_SHAPE_OBJECT,
-	VIAL_SHAPE_LIST, /* of objects of the inner shape, or of numbers without one: at most max */
+	VIAL_SHAPE_TEXTS, /* an object of texts, with at most max bytes in all, names included */
+	VIAL_SHAPE_LIST,  /* of objects of the inner shape, or of numbers without one: at most max */
 } VialShapeType;
 
 typedef struct VialShape VialShape;

@@ -3,21 +3,27 @@
 
 #include <string.h>
 
+#include "operations/bearer.h"
 #include "operations/limits.h"
 #include "service/app.h"
 #include "util/id.h"
 #include "util/json.h"
+
+/* What one takes in memory besides its names. */
+#define CHANGE_OVERHEAD_BYTES 64
 
 struct VialWatchers {
 	GHashTable *by_id; /* id -> Watcher, which it owns */
 };
 
 typedef struct {
+	VialApp *app;
 	VialWatchers *all;
 	char *id, *sandbox_id;
 	VialWatcherNote note;
 	VialOperation *operation; /* NULL: it has ended */
 	json_t *changes;
+	gsize changes_bytes;
 	guint silence;
 	VialWatcherCreated created; /* NULL: it was told */
 	gpointer data;
@@ -92,23 +98,35 @@ static void tell_created(Watcher *watcher, const GError *error)
 		created(error ? NULL : watcher->id, error, watcher->data);
 }
 
+static gsize size_of(const json_t *change)
+{
+	return CHANGE_OVERHEAD_BYTES + json_string_length(json_object_get(change, "path")) + json_string_length(json_object_get(change, "from"));
+}
+
+/* Who asks too seldom has the latest. */
+static void keep(Watcher *watcher, json_t *change)
+{
+	watcher->changes_bytes += size_of(change);
+	json_array_append_new(watcher->changes, change);
+	while (json_array_size(watcher->changes) > VIAL_WATCHER_CHANGES_MAX || watcher->changes_bytes > VIAL_WATCHER_CHANGES_BYTES) {
+		watcher->changes_bytes -= size_of(json_array_get(watcher->changes, 0));
+		json_array_remove(watcher->changes, 0);
+	}
+}
+
 static gboolean on_change(const VialFileChange *change, gpointer data)
 {
 	Watcher *watcher = data;
 
-	if (strcmp(change->event, "watching") == 0) {
+	if (strcmp(change->event, "watching") == 0)
 		tell_created(watcher, NULL);
-	} else {
-		/* Who asks too seldom has the latest. */
-		if (json_array_size(watcher->changes) >= VIAL_WATCHER_CHANGES_MAX)
-			json_array_remove(watcher->changes, 0);
-		json_array_append_new(watcher->changes, json_pack("{s:s, s:s, s:s*, s:b}", "event", change->event, "path", change->path, "from",
-		                                                  change->from, "is_dir", change->is_dir));
-	}
+	else
+		keep(watcher, json_pack("{s:s, s:s, s:s*, s:b}", "event", change->event, "path", change->path, "from", change->from, "is_dir",
+		                        change->is_dir));
 	return FALSE;
 }
 
-/* The sandbox sleeps, or is gone. One that was not told of as created is nobody's. */
+/* The sandbox sleeps, or is gone. One that was not told of as created is nobody's, and neither is one without a sandbox. */
 static void on_end(const GError *error, gpointer data)
 {
 	Watcher *watcher = data;
@@ -116,7 +134,7 @@ static void on_end(const GError *error, gpointer data)
 
 	watcher->operation = NULL;
 	tell_created(watcher, error);
-	if (is_new)
+	if (is_new || !vial_bearer_find(watcher->app, watcher->sandbox_id))
 		g_hash_table_remove(watcher->all->by_id, watcher->id);
 }
 
@@ -141,11 +159,16 @@ gboolean vial_op_watcher_create(const VialCaller *caller, const char *sandbox_id
 	VialWatchers *watchers = caller->app->watchers;
 	Watcher *watcher;
 	VialOperation *operation;
+	VialSandbox *sandbox;
 
+	/* Before it is said how many there are. */
+	if (!vial_operation_admit(caller, VIAL_VERB_FILE_LIST, sandbox_id, 0, &sandbox, error))
+		return FALSE;
 	if (count_of(watchers, sandbox_id) >= VIAL_WATCHERS_MAX)
 		return vial_fail(error, VIAL_ERROR_QUOTA, "a sandbox may have %d watchers; remove some", VIAL_WATCHERS_MAX);
 	watcher = g_new0(Watcher, 1);
-	*watcher = (Watcher){ .all = watchers,
+	*watcher = (Watcher){ .app = caller->app,
+		              .all = watchers,
 		              .id = vial_id_new(),
 		              .sandbox_id = g_strdup(sandbox_id),
 		              .note = { g_strdup(request->path), g_strdup(request->user), wants_entries },
@@ -179,7 +202,14 @@ static Watcher *find(const VialCaller *caller, const char *sandbox_id, const cha
 
 	if (!vial_operation_admit(caller, VIAL_VERB_FILE_LIST, sandbox_id, 0, &(VialSandbox *){ NULL }, error))
 		return NULL;
-	if (watcher && !watcher->created && strcmp(watcher->sandbox_id, sandbox_id) == 0)
+	if (watcher && (watcher->created || strcmp(watcher->sandbox_id, sandbox_id) != 0))
+		watcher = NULL;
+	/* One that has ended is there until all that it heard was asked for. */
+	if (watcher && !watcher->operation && json_array_size(watcher->changes) == 0) {
+		g_hash_table_remove(caller->app->watchers->by_id, id);
+		watcher = NULL;
+	}
+	if (watcher)
 		return watcher;
 	vial_fail(error, VIAL_ERROR_NOT_FOUND, "there is no watcher %.64s in this sandbox", id ? id : "without an id");
 	return NULL;
@@ -195,6 +225,7 @@ json_t *vial_op_watcher_take(const VialCaller *caller, const char *sandbox_id, c
 	called(watcher);
 	changes = watcher->changes;
 	watcher->changes = json_array();
+	watcher->changes_bytes = 0;
 	*out_note = &watcher->note;
 	return changes;
 }

@@ -176,3 +176,29 @@ def test_a_terminal_in_the_background_is_resized_read_and_ended_whole(box):
         box.call("proc.resize", pid=plain, rows=5, cols=5)
     assert problem.value.code == "conflict"
     box.call("proc.signal", pid=plain, signal="KILL")
+
+
+def test_who_starts_one_and_stays_misses_nothing_and_may_leave(box):
+    stream = box.open("exec", cmd="seq 1 400000; sleep 0.5; touch /tmp/went-on", background=True, attached=True)
+    stream.auto_credit = False
+    time.sleep(1)  # by now it is far behind, and the process waits for it
+    stream.auto_credit = True
+    answer = stream.collect()
+    assert answer.stdout == "".join(f"{number}\n" for number in range(1, 400001)) and answer.result["exit_code"] == 0
+    stream = box.open("exec", cmd="seq 1 400000; touch /tmp/left-alone", background=True, attached=True)
+    stream.auto_credit = False
+    pid = stream.next_event()["pid"]
+    time.sleep(0.3)
+    assert not box.open("fs.stat", path="/tmp/left-alone").collect().result["ok"], "it waits for who is attached"
+    stream.cancel()
+    assert stream.collect().result["detached"]
+    assert wait_until(lambda: box.open("fs.stat", path="/tmp/left-alone").collect().result["ok"])
+    assert listed(box, pid)["background"]
+
+
+def test_attach_without_the_past_gives_what_comes(box):
+    pid = box.run("echo past; sleep 1; echo present; exit 4", background=True).result["pid"]
+    time.sleep(0.3)
+    answer = box.open("proc.attach", pid=pid, past=False).collect()
+    assert answer.stdout == "present\n" and answer.result["exit_code"] == 4
+    assert box.open("proc.attach", pid=pid, past=False).collect().stdout == ""

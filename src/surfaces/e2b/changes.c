@@ -78,7 +78,7 @@ static gboolean ask(Filling *filling)
 	VialCaller caller = vial_surface_caller(filling->request);
 	const char *name = json_string_value(json_object_get(json_array_get(filling->events, filling->next), "name"));
 	g_autofree char *path = g_strdup_printf("%s/%s", filling->root, name);
-	VialFileRequest file = { .path = path, .user = filling->user };
+	VialFileRequest file = { .path = path, .user = filling->user, .wants_metadata = TRUE };
 
 	return vial_op_file_stat(&caller, vial_surface_sandbox(filling->request), &file, on_entry, filling, NULL);
 }

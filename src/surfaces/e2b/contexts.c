@@ -55,7 +55,7 @@ static void begun(VialRequest *request, gboolean is_begun, GError **error)
 void vial_e2b_context_create(VialRequest *request)
 {
 	const json_t *body = vial_request_json(request);
-	VialContextRequest context = { NULL, NULL };
+	VialContextRequest context = { 0 };
 	g_autoptr(GError) error = NULL;
 	g_autofree char *cwd = NULL;
 	VialCaller caller;

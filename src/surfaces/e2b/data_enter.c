@@ -11,6 +11,8 @@
 
 #define ID_HEADER "E2b-Sandbox-Id"
 #define PORT_HEADER "E2b-Sandbox-Port"
+#define TRAFFIC_HEADER "E2B-Traffic-Access-Token"
+#define MAX_ID_BYTES 64
 
 /* Where to */
 
@@ -27,12 +29,23 @@ static void address_clear(Address *address)
 
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC(Address, address_clear)
 
+/* Anything else is as good as no sandbox, and is repeated to nobody: a header may have any bytes. */
+static gboolean is_id(const char *text)
+{
+	gsize length = strlen(text);
+
+	for (gsize i = 0; i < length; i++)
+		if (!g_ascii_isalnum(text[i]))
+			return FALSE;
+	return length > 0 && length <= MAX_ID_BYTES;
+}
+
 static gboolean read_address(const VialRequest *request, Address *out)
 {
 	const char *id = vial_request_header(request, ID_HEADER), *port = vial_request_header(request, PORT_HEADER);
 	guint64 number;
 
-	*out = (Address){ .id = id };
+	*out = (Address){ .id = id && !is_id(id) ? "" : id };
 	if (id || port) {
 		if (port && g_ascii_string_to_unsigned(port, 10, 1, 65535, &number, NULL))
 			out->port = (unsigned)number;
@@ -59,12 +72,13 @@ gboolean vial_e2b_claims_servers(const VialRequest *request)
 	return address.port == VIAL_E2B_ENVD_PORT || address.port == VIAL_E2B_CODE_PORT || (address.port == 0 && !address.host_id);
 }
 
-/* By its headers only: other ports by host name are previews, as with every surface. */
+/* By its headers; other ports by host name are previews, as with every surface, except for who has a token of this one's. */
 gboolean vial_e2b_claims_ports(const VialRequest *request)
 {
 	g_auto(Address) address = { 0 };
 
-	return read_address(request, &address) && !address.host_id && address.port != 0 && !vial_e2b_claims_servers(request);
+	return read_address(request, &address) && address.port != 0 && !vial_e2b_claims_servers(request) &&
+	       (!address.host_id || vial_request_header(request, TRAFFIC_HEADER));
 }
 
 unsigned vial_e2b_port_of(const VialRequest *request)
@@ -135,7 +149,7 @@ static gboolean shows_token(VialRequest *request, const VialSandbox *sandbox, Vi
 
 	if (vial_e2b_token_check(app, sandbox, vial_request_header(request, "X-Access-Token")))
 		return TRUE;
-	return way == VIAL_E2B_BY_TRAFFIC && vial_e2b_traffic_token_check(app, sandbox, vial_request_header(request, "E2B-Traffic-Access-Token"));
+	return way == VIAL_E2B_BY_TRAFFIC && vial_e2b_traffic_token_check(app, sandbox, vial_request_header(request, TRAFFIC_HEADER));
 }
 
 static gboolean let_in(VialRequest *request, VialIdentity *identity)

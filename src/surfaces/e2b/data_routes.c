@@ -17,6 +17,7 @@ static const VialRoute routes[] = {
 	{ "POST", PROCESS "Start", vial_e2b_process_start, STREAM, VIAL_REQUEST_MAX_BYTES, VIAL_VERB_EXEC },
 	{ "POST", PROCESS "Connect", vial_e2b_process_connect, STREAM, 0, VIAL_VERB_PROCESS_READ },
 	{ "POST", PROCESS "List", vial_e2b_process_list, CALL, 0, VIAL_VERB_PROCESS_READ },
+	{ "POST", PROCESS "Update", vial_e2b_process_update, CALL, 0, VIAL_VERB_TERMINAL_RESIZE },
 	{ "POST", PROCESS "SendInput", vial_e2b_process_send_input, CALL, VIAL_REQUEST_MAX_BYTES, VIAL_VERB_PROCESS_INPUT },
 	{ "POST", PROCESS "StreamInput", vial_e2b_process_stream_input, BODY, 0, VIAL_VERB_PROCESS_INPUT },
 	{ "POST", PROCESS "SendSignal", vial_e2b_process_send_signal, CALL, 0, VIAL_VERB_PROCESS_SIGNAL },

@@ -49,7 +49,7 @@ static void call_begun(Call *call, gboolean is_begun, GError **error)
 
 static VialFileRequest file_of(const Call *call)
 {
-	return (VialFileRequest){ .path = call->path, .to = call->to, .user = call->user, .depth = 1 };
+	return (VialFileRequest){ .path = call->path, .to = call->to, .user = call->user };
 }
 
 typedef gboolean (*Question)(const VialCaller *caller, const char *sandbox_id, const VialFileRequest *request, VialDocumentDone done, gpointer data,
@@ -77,7 +77,7 @@ static void on_entry(json_t *entry, const GError *error, gpointer data)
 
 static void ask_entry(Call *call, const char *path)
 {
-	VialFileRequest file = { .path = path, .user = call->user };
+	VialFileRequest file = { .path = path, .user = call->user, .wants_metadata = TRUE };
 
 	ask(call, vial_op_file_stat, &file, on_entry);
 }
@@ -230,7 +230,7 @@ void vial_e2b_file_list_dir(VialRequest *request)
 	g_autofree char *user = NULL, *path = NULL;
 	VialOperation *operation = NULL;
 	g_autoptr(GError) error = NULL;
-	VialFileRequest file = { .depth = 1 };
+	VialFileRequest file = { .depth = 1, .wants_metadata = TRUE };
 	VialExchange *exchange;
 	VialCaller caller;
 

@@ -3,10 +3,15 @@
 #include <string.h>
 
 #include "operations/exec.h"
+#include "operations/limits.h"
 #include "operations/processes.h"
+#include "operations/terminal.h"
 #include "surfaces/e2b/data.h"
 #include "surfaces/e2b/process.h"
 #include "util/json.h"
+
+/* How the agent ends a line that it has cut (agent/cmdline.h). */
+#define CUT "\342\200\246"
 
 /* Messages */
 
@@ -42,7 +47,33 @@ GBytes *vial_e2b_process_bytes(const json_t *message, GError **error)
 	return g_bytes_new_take(bytes, size);
 }
 
+gboolean vial_e2b_terminal_size(const json_t *message, gboolean *out_is_terminal, gint64 *out_rows, gint64 *out_cols, GError **error)
+{
+	json_t *pty = NULL, *size = NULL;
+
+	if (!vial_decode_object(message, "pty", &pty, error) || !vial_decode_object(pty, "size", &size, error))
+		return FALSE;
+	*out_is_terminal = pty != NULL;
+	return vial_decode_int(size, "rows", out_rows, error) && vial_decode_int(size, "cols", out_cols, error);
+}
+
 /* Calls */
+
+/* The words that it was started with, where they are known in full; the environment, which may have secrets, is told to nobody. */
+static json_t *config_json(const json_t *process)
+{
+	const char *line = json_string_value(json_object_get(process, "cmd"));
+	json_t *args = json_array(), *config;
+	g_auto(GStrv) words = NULL;
+
+	if (g_str_has_suffix(line, CUT) || !g_shell_parse_argv(line, NULL, &words, NULL))
+		words = NULL;
+	for (char **word = words ? words + 1 : NULL; word && *word; word++)
+		json_array_append_new(args, json_string(*word));
+	config = json_pack("{s:o, s:o, s:{}, s:O*}", "cmd", json_string(words ? words[0] : line), "args", args, "envs", "cwd",
+	                   json_object_get(process, "cwd"));
+	return config;
+}
 
 static void on_list(json_t *document, const GError *error, gpointer data)
 {
@@ -52,9 +83,7 @@ static void on_list(json_t *document, const GError *error, gpointer data)
 
 	json_array_foreach (json_object_get(document, "processes"), i, process) {
 		if (g_strcmp0(json_string_value(json_object_get(process, "state")), "running") == 0)
-			json_array_append_new(processes,
-			                      json_pack("{s:O, s:{s:O, s:[], s:{}, s:O*}}", "pid", json_object_get(process, "pid"), "config", "cmd",
-			                                json_object_get(process, "cmd"), "args", "envs", "cwd", json_object_get(process, "cwd")));
+			json_array_append_new(processes, json_pack("{s:O, s:o}", "pid", json_object_get(process, "pid"), "config", config_json(process)));
 	}
 	if (error)
 		vial_e2b_reply_error(request, error);
@@ -73,6 +102,24 @@ void vial_e2b_process_list(VialRequest *request)
 		return;
 	caller = vial_surface_question(request);
 	vial_e2b_begun(request, vial_op_process_list(&caller, vial_surface_sandbox(request), on_list, request, &error), &error);
+}
+
+void vial_e2b_process_update(VialRequest *request)
+{
+	const json_t *body = vial_request_json(request);
+	gint64 pid, rows = VIAL_UNSAID, cols = VIAL_UNSAID;
+	g_autoptr(GError) error = NULL;
+	gboolean has_terminal;
+	VialCaller caller;
+
+	if (!vial_e2b_enter(request, VIAL_E2B_BY_TOKEN))
+		return;
+	caller = vial_surface_question(request);
+	vial_e2b_begun(request,
+	               vial_e2b_process_pid(body, &pid, &error) && vial_e2b_terminal_size(body, &has_terminal, &rows, &cols, &error) &&
+	                       vial_op_terminal_resize(&caller, vial_surface_sandbox(request), pid, rows, cols, vial_e2b_reply_empty_message,
+	                                               request, &error),
+	               &error);
 }
 
 void vial_e2b_process_send_signal(VialRequest *request)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * process.Process/Start and /Connect: a process's events as a stream. A client that leaves only stops to listen: so a command runs in the background,
- * and the stream listens to it, as that of Connect does.
+ * attached to the stream that started it. One that connects hears what comes, and nothing of what was.
  */
 #include <string.h>
 
@@ -16,7 +16,7 @@
 
 typedef struct {
 	VialConnect connect; /* first */
-	gboolean is_terminal;
+	gboolean is_starting; /* Start, and not Connect */
 	gint64 limit_ms;
 } Listening;
 
@@ -51,11 +51,17 @@ static gboolean on_output(VialOutputStream stream, GBytes *bytes, gpointer data)
 {
 	VialExchange *exchange = data;
 	Listening *listening = exchange->state;
-	const char *before = listening->is_terminal         ? "{\"event\":{\"data\":{\"pty\":\""
-	                     : stream == VIAL_OUTPUT_STDERR ? "{\"event\":{\"data\":{\"stderr\":\""
-	                                                    : "{\"event\":{\"data\":{\"stdout\":\"";
+	const char *before =
+		stream == VIAL_OUTPUT_STDERR ? "{\"event\":{\"data\":{\"stderr\":\"" : "{\"event\":{\"data\":{\"stdout\":\"";
 
 	return vial_connect_send_bytes(&listening->connect, before, bytes, "\"}}}");
+}
+
+static gboolean on_shown(GBytes *bytes, gpointer data)
+{
+	VialExchange *exchange = data;
+
+	return vial_connect_send_bytes(exchange->state, "{\"event\":{\"data\":{\"pty\":\"", bytes, "\"}}}");
 }
 
 /* As Go's os/exec calls them, which is what the original's answers have. */
@@ -101,8 +107,12 @@ static void on_end(const VialExecEnd *end, const GError *error, gpointer data)
 {
 	VialExchange *exchange = data;
 	Listening *listening = exchange->state;
-	g_autoptr(GError) timed_out = NULL;
+	g_autoptr(GError) timed_out = NULL, refusal = NULL;
 
+	if (error && !exchange->is_streaming && g_error_matches(error, VIAL_ERROR, VIAL_ERROR_NOT_FOUND) && listening->is_starting) {
+		vial_fail(&refusal, VIAL_ERROR_INVALID, "%s", error->message); /* the program, or the folder it was to start in */
+		error = refusal;
+	}
 	if (error)
 		return vial_e2b_stream_end(&listening->connect, error);
 	if (end->timed_out) {
@@ -114,29 +124,20 @@ static void on_end(const VialExecEnd *end, const GError *error, gpointer data)
 	vial_e2b_stream_end(&listening->connect, NULL);
 }
 
-static const VialExecSink attach_sink = { .started = on_started, .output = on_output, .end = on_end };
-
-static void attach(VialExchange *exchange, gint64 pid)
+static void on_begun(VialOperation *operation, gpointer data)
 {
-	VialCaller caller = vial_surface_caller(exchange->request);
-	g_autoptr(GError) error = NULL;
-
-	vial_e2b_exchange_begin(exchange, vial_op_attach(&caller, vial_surface_sandbox(exchange->request), pid, &attach_sink, exchange, &error),
-	                        &error);
+	((VialExchange *)data)->operation = operation;
 }
+
+static const VialExecSink sink = { .begun = on_begun, .started = on_started, .output = on_output, .shown = on_shown, .end = on_end };
 
 /* Starting */
 
-static gboolean read_size(const json_t *body, VialExecRequest *out, GError **error)
+static gboolean read_terminal(const json_t *body, VialExecRequest *out, GError **error)
 {
-	json_t *pty = NULL, *size = NULL;
-
-	if (!vial_decode_object(body, "pty", &pty, error) || !vial_decode_object(pty, "size", &size, error))
-		return FALSE;
-	out->is_terminal = pty != NULL;
 	out->rows = VIAL_TERMINAL_DEFAULT_ROWS;
 	out->cols = VIAL_TERMINAL_DEFAULT_COLS;
-	return vial_decode_int(size, "rows", &out->rows, error) && vial_decode_int(size, "cols", &out->cols, error);
+	return vial_e2b_terminal_size(body, &out->is_terminal, &out->rows, &out->cols, error);
 }
 
 /* What programs of the original find in their environment. */
@@ -159,33 +160,17 @@ static gboolean decode(VialRequest *request, json_t *body, VialExecRequest *out,
 	if (!vial_decode_object(body, "process", &process, error) || !vial_decode_text(process, "cmd", &cmd, error) ||
 	    !vial_decode_list(process, "args", &args, error) || !vial_decode_object(process, "envs", &env, error) ||
 	    !vial_decode_text(process, "cwd", &out->cwd, error) || !vial_decode_bool(body, "stdin", &has_input, error) ||
-	    !vial_decode_text(body, "tag", &tag, error) || !read_size(body, out, error))
+	    !vial_decode_text(body, "tag", &tag, error) || !read_terminal(body, out, error))
 		return FALSE;
 	if (!cmd)
 		return vial_fail(error, VIAL_ERROR_INVALID, "process.cmd, the program to start, is missing");
 	out->argv = json_pack("[s]", cmd);
 	json_array_extend(out->argv, args);
 	out->env = environment(request, env);
-	out->background = TRUE;
+	out->background = out->attached = TRUE;
 	if (has_input || out->is_terminal)
 		out->input = g_bytes_new_static("", 0);
 	return TRUE;
-}
-
-/* It has a pid now. */
-static void on_begun(const VialExecAnswer *answer, const GError *error, gpointer data)
-{
-	VialExchange *exchange = data;
-
-	g_autoptr(GError) refusal = NULL;
-
-	exchange->operation = NULL;
-	if (error && g_error_matches(error, VIAL_ERROR, VIAL_ERROR_NOT_FOUND)) /* the program, or the folder it was to start in */
-		vial_fail(&refusal, VIAL_ERROR_INVALID, "%s", error->message);
-	if (error)
-		vial_e2b_stream_end(exchange->state, refusal ? refusal : error);
-	else
-		attach(exchange, answer->end.pid);
 }
 
 void vial_e2b_process_start(VialRequest *request)
@@ -210,8 +195,8 @@ void vial_e2b_process_start(VialRequest *request)
 	exec.user = user;
 	exec.cwd = cwd = vial_e2b_path(user, exec.cwd);
 	exec.timeout_seconds = (double)listening->limit_ms / 1000;
-	listening->is_terminal = exec.is_terminal;
-	vial_e2b_exchange_begin(exchange, vial_op_exec_collected(&caller, vial_surface_sandbox(request), &exec, on_begun, exchange, &error), &error);
+	listening->is_starting = TRUE;
+	vial_e2b_exchange_begin(exchange, vial_op_exec(&caller, vial_surface_sandbox(request), &exec, &sink, exchange, &error), &error);
 	json_decref(exec.argv);
 	json_decref(exec.env);
 	g_clear_pointer(&exec.input, g_bytes_unref);
@@ -225,6 +210,7 @@ void vial_e2b_process_connect(VialRequest *request)
 	Listening *listening;
 	g_autoptr(GError) error = NULL;
 	g_autoptr(json_t) body = NULL;
+	VialCaller caller;
 	gint64 pid;
 
 	if (!vial_e2b_enter(request, VIAL_E2B_BY_TOKEN))
@@ -234,6 +220,7 @@ void vial_e2b_process_connect(VialRequest *request)
 	body = vial_connect_request(request, &error);
 	if (!body || !vial_connect_timeout_ms(request, &listening->limit_ms, &error) || !vial_e2b_process_pid(body, &pid, &error))
 		return vial_e2b_stream_end(&listening->connect, error);
+	caller = vial_surface_caller(request);
 	vial_connect_limit(&listening->connect, listening->limit_ms);
-	attach(exchange, pid);
+	vial_e2b_exchange_begin(exchange, vial_op_attach_now(&caller, vial_surface_sandbox(request), pid, &sink, exchange, &error), &error);
 }

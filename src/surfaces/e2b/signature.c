@@ -63,6 +63,11 @@ VialSandbox *vial_e2b_signature_check(VialRequest *request, VialSandbox *sandbox
 	Claim claim = { vial_surface_app(request), text_of(request, "signature"), before, after };
 	guint64 seconds;
 
+	/* A user's name has no colon: what was signed for one file and user must not be taken apart otherwise. */
+	if (strchr(text_of(request, "username"), ':')) {
+		vial_fail(error, VIAL_ERROR_UNAUTHORIZED, "invalid signature");
+		return NULL;
+	}
 	if (!sandbox)
 		sandbox = find_signer(&claim);
 	else if (!is_signed_by(&claim, sandbox))

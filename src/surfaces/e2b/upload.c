@@ -24,7 +24,8 @@ typedef struct {
 	json_t *written;           /* the answer */
 	gboolean is_file_complete; /* all its bytes have come */
 	gboolean is_body_complete;
-	gboolean is_skipping; /* a part that is no file */
+	gboolean is_skipping;    /* a part that is no file */
+	gboolean is_note_broken; /* it is no text */
 } Upload;
 
 static void upload_free(gpointer data)
@@ -46,6 +47,13 @@ static void reply(Upload *upload)
 
 	vial_request_reply_json(exchange->request, 200, json_incref(upload->written));
 	vial_exchange_end(exchange);
+}
+
+/* The file being written stays as it was. */
+static void fail(Upload *upload, const GError *error)
+{
+	g_clear_pointer(&upload->exchange->operation, vial_operation_cancel);
+	vial_e2b_exchange_fail(upload->exchange, error);
 }
 
 /* The file being written */
@@ -119,7 +127,7 @@ static void on_written(const char *path, gint64 bytes, const GError *error, gpoi
 	if (error && g_error_matches(error, VIAL_ERROR, VIAL_ERROR_CONFLICT)) /* it is a folder */
 		vial_fail(&refusal, VIAL_ERROR_INVALID, "%s", error->message);
 	if (error)
-		return vial_e2b_exchange_fail(upload->exchange, refusal ? refusal : error);
+		return fail(upload, refusal ? refusal : error);
 	json_array_append_new(upload->written,
 	                      json_pack("{s:s, s:s, s:s, s:O*}", "name", name, "path", upload->target, "type", "file", "metadata", upload->metadata));
 	if (upload->form)
@@ -146,7 +154,7 @@ static gboolean begin_file(Upload *upload, const char *path)
 	file.metadata = upload->metadata;
 	operation = vial_op_file_write(&caller, vial_surface_sandbox(request), &file, &write_sink, upload, &error);
 	if (!operation) {
-		vial_e2b_exchange_fail(upload->exchange, error);
+		fail(upload, error);
 		return FALSE;
 	}
 	upload->exchange->operation = operation;
@@ -167,7 +175,7 @@ static gboolean part_begin(const VialMultipartPart *part, gpointer data)
 	if (path && *path)
 		return !begin_file(upload, path) || !has_room(upload);
 	vial_fail(&error, VIAL_ERROR_INVALID, "a part of the form says no file name, and the address no path");
-	vial_e2b_exchange_fail(upload->exchange, error);
+	fail(upload, error);
 	return TRUE;
 }
 
@@ -187,7 +195,7 @@ static void form_end(const GError *error, gpointer data)
 	Upload *upload = data;
 
 	if (error)
-		vial_e2b_exchange_fail(upload->exchange, error);
+		fail(upload, error);
 	else
 		reply(upload);
 }
@@ -216,7 +224,7 @@ static void inflate_end(const GError *error, gpointer data)
 	Upload *upload = data;
 
 	if (error)
-		vial_e2b_exchange_fail(upload->exchange, error);
+		fail(upload, error);
 	else
 		complete(upload);
 }
@@ -257,7 +265,8 @@ static void take_metadata(const char *name, const char *value, gpointer data)
 	key = g_ascii_strdown(name + strlen(METADATA_PREFIX), -1);
 	if (!upload->metadata)
 		upload->metadata = json_object();
-	json_object_set_new(upload->metadata, key, json_string(value));
+	if (json_object_set_new(upload->metadata, key, json_string(value)) < 0)
+		upload->is_note_broken = TRUE;
 }
 
 static gboolean is_form(const char *content_type)
@@ -280,7 +289,7 @@ static gboolean read_head(Upload *upload, GError **error)
 	if (is_gzip)
 		upload->inflate = vial_inflate_new(&inflate_sink, upload);
 	vial_request_each_header(request, take_metadata, upload);
-	return TRUE;
+	return !upload->is_note_broken || vial_fail(error, VIAL_ERROR_INVALID, "a header " METADATA_PREFIX "… is no text");
 }
 
 static void on_gone(VialRequest *request, gpointer data)
@@ -305,7 +314,7 @@ void vial_e2b_file_upload(VialRequest *request)
 	upload->path = vial_request_query(request, "path");
 	upload->exchange = vial_exchange_new(request, upload, upload_free);
 	if (!read_head(upload, &error))
-		return vial_e2b_exchange_fail(upload->exchange, error);
+		return fail(upload, error);
 	vial_request_on_gone(request, on_gone, upload);
 	if (upload->form || begin_file(upload, upload->path))
 		vial_request_body_read(request, on_body, on_body_end, upload);
