@@ -45,7 +45,7 @@ struct vial_attached {
 	struct vial_process_run *run;
 	struct vial_stream *stream; /* its on_writable comes when there is something new and room for it */
 	struct vial_ring_reader reader;
-	bool holds; /* the process waits for it rather than that it misses anything */
+	bool holds;                                      /* the process waits for it rather than that it misses anything */
 	void (*on_done)(struct vial_attached *attached); /* the process has ended, and all it wrote is in the ring */
 };
 

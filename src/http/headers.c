@@ -75,8 +75,8 @@ const char *vial_headers_find(const VialRequest *request, const char *name)
 /* Headers of which a second one would make the request mean two things. */
 static gboolean check_unique(const VialRequest *request, GError **error)
 {
-	static const char *const names[] = { "Host",   "Content-Length", "Transfer-Encoding", "Authorization", "X-API-Key", "Origin",
-		                             "Expect", "Upgrade", "X-Access-Token", "E2B-Sandbox-Id", "E2B-Sandbox-Port" };
+	static const char *const names[] = { "Host",   "Content-Length", "Transfer-Encoding", "Authorization",  "X-API-Key",       "Origin",
+		                             "Expect", "Upgrade",        "X-Access-Token",    "E2B-Sandbox-Id", "E2B-Sandbox-Port" };
 
 	for (gsize n = 0; n < G_N_ELEMENTS(names); n++) {
 		gsize seen = 0;

@@ -327,9 +327,9 @@ static VialOperation *attach(const VialCaller *caller, const char *sandbox_id, g
 		return NULL;
 	exec = g_new0(Exec, 1);
 	*exec = (Exec){ .sink = sink, .data = data };
-	return vial_guest_start(
-		caller, VIAL_VERB_PROCESS_READ, sandbox,
-		json_pack("{s:s, s:I, s:b}", "op", "proc.attach", "pid", (json_int_t)pid, "past", is_past_told), NULL, &events, exec, exec_free, error);
+	return vial_guest_start(caller, VIAL_VERB_PROCESS_READ, sandbox,
+	                        json_pack("{s:s, s:I, s:b}", "op", "proc.attach", "pid", (json_int_t)pid, "past", is_past_told), NULL, &events, exec,
+	                        exec_free, error);
 }
 
 VialOperation *vial_op_attach(const VialCaller *caller, const char *sandbox_id, gint64 pid, const VialExecSink *sink, gpointer data, GError **error)

@@ -10,12 +10,12 @@
 
 typedef struct {
 	const char *path;
-	const char *to;     /* moving */
-	const char *user;   /* NULL: the sandbox's */
-	const char *mode;   /* writing: octal; NULL: the default */
-	json_t *metadata;   /* writing: an object of strings that are kept with the file, in place of those it had; NULL: none are wanted */
-	gint64 depth;       /* listing: from 1 to VIAL_LIST_MAX_DEPTH */
-	gboolean recursive; /* removing, watching */
+	const char *to;          /* moving */
+	const char *user;        /* NULL: the sandbox's */
+	const char *mode;        /* writing: octal; NULL: the default */
+	json_t *metadata;        /* writing: an object of strings that are kept with the file, in place of those it had; NULL: none are wanted */
+	gint64 depth;            /* listing: from 1 to VIAL_LIST_MAX_DEPTH */
+	gboolean recursive;      /* removing, watching */
 	gboolean wants_metadata; /* listing, stat: what is kept with files is told, too */
 } VialFileRequest;
 

@@ -83,7 +83,8 @@ static void on_list(json_t *document, const GError *error, gpointer data)
 
 	json_array_foreach (json_object_get(document, "processes"), i, process) {
 		if (g_strcmp0(json_string_value(json_object_get(process, "state")), "running") == 0)
-			json_array_append_new(processes, json_pack("{s:O, s:o}", "pid", json_object_get(process, "pid"), "config", config_json(process)));
+			json_array_append_new(processes,
+			                      json_pack("{s:O, s:o}", "pid", json_object_get(process, "pid"), "config", config_json(process)));
 	}
 	if (error)
 		vial_e2b_reply_error(request, error);
@@ -117,8 +118,8 @@ void vial_e2b_process_update(VialRequest *request)
 	caller = vial_surface_question(request);
 	vial_e2b_begun(request,
 	               vial_e2b_process_pid(body, &pid, &error) && vial_e2b_terminal_size(body, &has_terminal, &rows, &cols, &error) &&
-	                       vial_op_terminal_resize(&caller, vial_surface_sandbox(request), pid, rows, cols, vial_e2b_reply_empty_message,
-	                                               request, &error),
+	                       vial_op_terminal_resize(&caller, vial_surface_sandbox(request), pid, rows, cols, vial_e2b_reply_empty_message, request,
+	                                               &error),
 	               &error);
 }
 

@@ -15,7 +15,7 @@
 #define KEEPALIVE "{\"event\":{\"keepalive\":{}}}"
 
 typedef struct {
-	VialConnect connect; /* first */
+	VialConnect connect;  /* first */
 	gboolean is_starting; /* Start, and not Connect */
 	gint64 limit_ms;
 } Listening;
@@ -51,8 +51,7 @@ static gboolean on_output(VialOutputStream stream, GBytes *bytes, gpointer data)
 {
 	VialExchange *exchange = data;
 	Listening *listening = exchange->state;
-	const char *before =
-		stream == VIAL_OUTPUT_STDERR ? "{\"event\":{\"data\":{\"stderr\":\"" : "{\"event\":{\"data\":{\"stdout\":\"";
+	const char *before = stream == VIAL_OUTPUT_STDERR ? "{\"event\":{\"data\":{\"stderr\":\"" : "{\"event\":{\"data\":{\"stdout\":\"";
 
 	return vial_connect_send_bytes(&listening->connect, before, bytes, "\"}}}");
 }
