@@ -205,6 +205,7 @@ def test_a_full_disk_refuses_the_run_and_the_rollback_and_nothing_is_lost():
     small = folder / "data"
     small.mkdir()
     os.system(f"mount -t tmpfs -o size=200m tmpfs {small}")
+    daemon = None
     try:
         daemon = Daemon(folder)
         sandbox = daemon.client().create()
@@ -217,9 +218,10 @@ def test_a_full_disk_refuses_the_run_and_the_rollback_and_nothing_is_lost():
         (small / "filler").unlink()
         undo(sandbox)
         assert value(sandbox, "x") == "'before'"
-        daemon.process.send_signal(signal.SIGINT)
-        daemon.process.wait(30)
     finally:
+        if daemon:  # its own stop() would take the mount for something left behind
+            daemon.process.send_signal(signal.SIGINT)
+            daemon.process.wait(30)
         os.system(f"umount {small}")
         shutil.rmtree(folder, ignore_errors=True)
 
