@@ -19,7 +19,7 @@ def run(provider, package, daemon):
     done = subprocess.run(["node", Path(__file__).with_name("openai_agents.mjs"), package, provider, daemon.url, key], capture_output=True, text=True, timeout=slow(120),
                           env={**os.environ, "E2B_API_URL": daemon.url, "E2B_SANDBOX_URL": daemon.url, "E2B_API_KEY": key})
     assert done.returncode == 0, done.stderr
-    return {line["step"]: line for line in map(json.loads, done.stdout.splitlines())}
+    return {line["step"]: line for line in map(json.loads, done.stdout.strip().split("\n"))}
 
 
 @pytest.fixture(scope="module")
