@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 
 from agents import RunConfig, Runner, set_tracing_disabled
-from agents.sandbox import LocalSnapshotSpec, Manifest, SandboxAgent, SandboxRunConfig
+from agents.sandbox import LocalSnapshotSpec, Manifest, SandboxAgent, SandboxRunConfig, User
 from agents.sandbox.entries import Dir, File
 from agents.testing import ScriptedModel, assistant_message, function_call
 from openai.types.responses import ResponseCustomToolCall
@@ -253,6 +253,27 @@ async def unmount(path, session="main"):
 def tell(session="main"):
     known_session = known(session)
     return [known_session.describe(), str(known_session.normalize_path(Path("a/../b"))), known_session.supports_pty(), known_session.supports_docker_volume_mounts()]
+
+
+async def hooks(session="main"):
+    """What an application may leave with a session: is it called, once, before the session stops?"""
+    seen = []
+
+    async def before_stop():
+        seen.append("stopping")
+
+    known(session).register_pre_stop_hook(before_stop)
+    known(session).set_dependencies(None)
+    await known(session).run_pre_stop_hooks()
+    return seen
+
+
+async def accounts(session="main"):
+    """Users of a manifest."""
+    known(session).state.manifest = Manifest(users=[User(name="ada")])
+    asked = known(session).should_provision_manifest_accounts_on_resume()
+    await known(session)._inner.provision_manifest_accounts()
+    return asked
 
 
 def patch(text):

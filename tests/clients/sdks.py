@@ -42,6 +42,14 @@ PYTHON = {
     "E2B Code Interpreter Python 2.11": ("e2b-code-interpreter==2.11.5", {
         "Sandbox": "e2b_code_interpreter:Sandbox",
     }),
+    "OpenAI Agents SDK Python 0.24 (Cloudflare client)": ("openai-agents[cloudflare,e2b]==0.24.0", {
+        "CloudflareSandboxClient": "agents.extensions.sandbox.cloudflare:CloudflareSandboxClient",
+        "session": "agents.extensions.sandbox.cloudflare:CloudflareSandboxSession",
+    }),
+    "OpenAI Agents SDK Python 0.24 (E2B client)": ("openai-agents[cloudflare,e2b]==0.24.0", {
+        "E2BSandboxClient": "agents.extensions.sandbox.e2b:E2BSandboxClient",
+        "session": "agents.extensions.sandbox.e2b:E2BSandboxSession",
+    }),
 }
 
 # Title: (package, version); sdks.mjs knows their classes.

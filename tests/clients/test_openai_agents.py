@@ -69,7 +69,7 @@ def test_it_ends_and_may_be_ended_twice(agents, client):
 
 
 @covers("OpenAI Agents SDK Python 0.24 (Cloudflare client)", "CloudflareSandboxClient.resume", "CloudflareSandboxClient.serialize_session_state",
-        "CloudflareSandboxClient.deserialize_session_state", "session.stop")
+        "CloudflareSandboxClient.deserialize_session_state", "session.stop", "session.from_state")
 def test_a_session_goes_on_where_it_was_or_from_its_snapshot(agents, tmp_path):
     made = agents("create", session="first", files={"given": "by the manifest"}, snapshots=str(tmp_path))
     agents("write", session="first", path="kept", content=NO_TEXT)
@@ -301,7 +301,7 @@ def test_a_long_line_and_another_user_at_a_terminal(agents, box):
 
 # A whole run
 
-@covers("OpenAI Agents SDK Python 0.24 (Cloudflare client)", "Runner.run(SandboxAgent)", "exec_command", "write_stdin", "apply_patch", "view_image")
+@covers("OpenAI Agents SDK Python 0.24 (agents, Cloudflare client)", "Runner.run", "exec_command", "write_stdin", "apply_patch", "view_image")
 def test_an_agent_uses_every_tool(agents, client):
     before = len(client.sandboxes())
     told = agents("agent")
@@ -332,6 +332,20 @@ def test_ports_are_not_this_clients(agents, box):
 def test_what_needs_no_sandbox(agents, box):
     told, path, has_terminals, has_volumes = agents("tell")
     assert told.startswith("/workspace\n") and path == "/workspace/b" and has_terminals and not has_volumes
+
+
+@covers("OpenAI Agents SDK Python 0.24 (Cloudflare client)", "session.register_pre_stop_hook", "session.run_pre_stop_hooks", "session.set_dependencies")
+def test_hooks_of_the_application_are_called(agents, box):
+    assert agents("hooks") == ["stopping"]
+
+
+@covers("OpenAI Agents SDK Python 0.24 (Cloudflare client)", "session.provision_manifest_accounts", "session.should_provision_manifest_accounts_on_resume",
+        differs="Commands are `user`'s, who may not make accounts with useradd: make them when the template is built.")
+def test_users_of_a_manifest_are_refused_by_the_system(agents):
+    agents("create", session="accounts")
+    assert fails("ExecNonZeroError", agents, "accounts", session="accounts")
+    assert agents("run", session="accounts", argv=["id", "-un"])[0] == "user\n"
+    agents("shutdown", session="accounts")
 
 
 def test_a_key_is_needed_and_a_role_that_may(agents, daemon, box):

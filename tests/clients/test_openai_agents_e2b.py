@@ -81,17 +81,21 @@ def test_files_are_written_and_read(agents, box):
     assert agents("many", count=8, size=50_000) is True
 
 
-@covers("OpenAI Agents SDK Python 0.24 (E2B client)", "session.ls", "session.mkdir", "session.rm", "session.mv", "session.apply_patch")
+@covers("OpenAI Agents SDK Python 0.24 (E2B client)", "session.ls", "session.mkdir", "session.rm", "session.mv", "session.same_file", "session.apply_patch",
+        "session.apply_manifest", "session.describe", "session.normalize_path", "session.supports_pty", "session.supports_docker_volume_mounts")
 def test_the_tree_can_be_changed(agents, box):
     agents("mkdir", path="tree/a/b")
     agents("write", path="tree/a/f", content="12345")
     assert [entry[:2] for entry in agents("ls", path="tree/a")] == [["b", "directory"], ["f", "file"]]
     agents("mv", source="tree/a/f", destination="tree/g")
-    assert agents("read", path="tree/g") == "12345"
+    assert agents("read", path="tree/g") == "12345" and agents("same_file", one="tree/g", other="tree/a/../g") is True
     agents("rm", path="tree", recursive=True)
     fails("ExecNonZeroError", agents, "ls", path="tree")
     agents("apply_patch", operations=[{"type": "create_file", "path": "p/new.txt", "diff": "+one\n+zwei ü\n"}])
     assert agents("read", path="p/new.txt").encode("latin-1").decode() == "one\nzwei ü"
+    agents("apply_manifest", files={"more": {"of": "it"}})
+    assert agents("read", path="more/of") == "it"
+    assert agents("tell")[1:] == ["/workspace/b", True, False]
 
 
 @covers("OpenAI Agents SDK Python 0.24 (E2B client)", "session.pty_exec_start", "session.pty_write_stdin", "session.pty_terminate_all")
@@ -156,7 +160,7 @@ def test_a_port_has_an_address(agents):
     agents("shutdown", session="port")
 
 
-@covers("OpenAI Agents SDK Python 0.24 (E2B client)", "Runner.run(SandboxAgent)", "exec_command", "write_stdin", "apply_patch", "view_image")
+@covers("OpenAI Agents SDK Python 0.24 (agents, E2B client)", "Runner.run", "exec_command", "write_stdin", "apply_patch", "view_image")
 def test_an_agent_uses_every_tool(agents, client):
     before = len(client.sandboxes())
     told = agents("agent")

@@ -97,8 +97,8 @@ def test_a_terminal_is_a_shell_as_at_e2b(e2b):
     assert "/dev/pts/" in ended and "name? " in asking and "got Ädä" in answered
 
 
-@covers("OpenAI Agents SDK JS 0.20 (Cloudflare client)", "Runner.run(SandboxAgent)")
-@covers("OpenAI Agents SDK JS 0.20 (E2B client)", "Runner.run(SandboxAgent)")
+@covers("OpenAI Agents SDK JS 0.20 (agents, Cloudflare client)", "Runner.run", "exec_command", "write_stdin", "apply_patch", "view_image")
+@covers("OpenAI Agents SDK JS 0.20 (agents, E2B client)", "Runner.run", "exec_command", "write_stdin", "apply_patch", "view_image")
 def test_an_agent_uses_every_tool(step):
     told = step("agent")
     assert told["tools"] == ["apply_patch", "exec_command", "view_image", "write_stdin"] and told["final"] == "done"
