@@ -111,7 +111,7 @@ def test_processes_that_go_on(agents, box):
 
 
 @covers("OpenAI Agents SDK Python 0.24 (E2B client)", "session.persist_workspace", "session.hydrate_workspace", "session.stop", "session.aclose",
-        "E2BSandboxClient.resume", "E2BSandboxClient.serialize_session_state", "E2BSandboxClient.deserialize_session_state")
+        "session.from_state", "E2BSandboxClient.resume", "E2BSandboxClient.serialize_session_state", "E2BSandboxClient.deserialize_session_state")
 @pytest.mark.parametrize("how", ["tar", "snapshot"])
 def test_a_session_goes_on_in_a_new_sandbox_from_its_snapshot(agents, client, tmp_path, how):
     made = agents("create", session=how, files={"given": "by the manifest"}, snapshots=str(tmp_path), workspace_persistence=how, on_timeout="kill")
@@ -149,6 +149,31 @@ def test_a_workspace_of_many_megabytes_is_whole(agents, tmp_path):
     with tarfile.open(tmp_path / "w.tar") as archive:
         assert archive.getmember("./big").size == 12_000_000
     agents("shutdown", session="big")
+
+
+@covers("OpenAI Agents SDK Python 0.24 (E2B client)", "session.extract", "session.register_persist_workspace_skip_path", "session.register_pre_stop_hook",
+        "session.run_pre_stop_hooks", "session.set_dependencies")
+def test_archives_hooks_and_what_is_left_out(agents, tmp_path):
+    (tmp_path / "in").write_text("packed ü")
+    with tarfile.open(tmp_path / "a.tar", "w") as archive:
+        archive.add(tmp_path / "in", "one/in")
+    agents("create", session="archives", files={"skipped": {"x": "1"}})
+    agents("extract", session="archives", path="unpacked/a.tar", archive=str(tmp_path / "a.tar"))
+    assert agents("read", session="archives", path="unpacked/one/in").encode("latin-1").decode() == "packed ü"
+    agents("skip", session="archives", path="skipped")
+    agents("persist", session="archives", path=str(tmp_path / "w.tar"))
+    with tarfile.open(tmp_path / "w.tar") as archive:
+        assert "./unpacked/one/in" in archive.getnames() and "./skipped/x" not in archive.getnames()
+    assert agents("hooks", session="archives") == ["stopping"]
+    agents("shutdown", session="archives")
+
+
+@covers("OpenAI Agents SDK Python 0.24 (E2B client)", "session.provision_manifest_accounts", "session.should_provision_manifest_accounts_on_resume",
+        differs="Commands are `user`'s, who may not make accounts with useradd: make them when the template is built.")
+def test_users_of_a_manifest_are_refused_by_the_system(agents):
+    agents("create", session="accounts")
+    fails("ExecNonZeroError", agents, "accounts", session="accounts")
+    agents("shutdown", session="accounts")
 
 
 @covers("OpenAI Agents SDK Python 0.24 (E2B client)", "session.resolve_exposed_port",
