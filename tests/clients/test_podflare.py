@@ -119,6 +119,16 @@ def test_a_shell_keeps_its_state_too(box):
     assert box.run_code("import os; print(os.getuid())").stdout == "0", "this dialect's examples write to /root"
 
 
+@covers("Podflare Python 0.0.22", "Sandbox.run_code")
+@pytest.mark.parametrize("code, language, stderr, exit_code", [
+    ("exit 3", "bash", "", 3), ("exit", "bash", "", 0), ("set -e; false; echo no", "bash", "", 1), ("import sys; sys.exit(2)", "python", "", 2),
+    ("exit()", "python", "", 0), ("import sys; sys.exit('no good')", "python", "no good", 1), ("no-such-command", "bash", "no-such-command", 127)])
+def test_who_leaves_by_himself_is_no_error(box, code, language, stderr, exit_code):
+    run = box.run_code(code, language=language)
+    assert (run.stdout, run.exit_code) == ("", exit_code) and (stderr in run.stderr if stderr else run.stderr == "")
+    assert box.run_code("echo goes on", language="bash").stdout == "goes on"
+
+
 @covers("Podflare Python 0.0.22", "Sandbox.run_code_stream", "Client.exec_stream")
 def test_events_come_line_by_line_while_it_runs(box, transport):
     started, arrived = time.time(), []

@@ -118,7 +118,6 @@ def test_killing_takes_everything_on_it_along(box):
     assert box.run_code("sleep 0.3; pgrep -f 'sleep 471[12]'", language="bash").exit_code == 1
 
 
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 @covers("Podflare Python 0.0.22", "pty.attach", "pty.list", "PtyHandle.close", "Client.pty_attach_stream", "Client.pty_list")
 def test_it_goes_on_without_a_client_and_takes_him_back(podflare, daemon, transport, box):
     """The first client's connection ends as when its process does; the second is another process to the server."""
@@ -148,8 +147,19 @@ def test_it_goes_on_without_a_client_and_takes_him_back(podflare, daemon, transp
     # What has ended can be read for a while.
     again = list(transport.pty_attach_stream(box.id, ready["session_id"]))
     assert again[-1] == {"type": "pty_exit", "data": 9} and b"late" in b"".join(base64.b64decode(event.get("data_b64", "")) for event in again)
-    with pytest.raises(RuntimeError, match="pty_ready"):  # the status is in the thread that reads
+
+
+@covers("Podflare Python 0.0.22", "pty.create")
+def test_one_in_no_sandbox_is_refused(podflare, transport, monkeypatch):
+    """The status is what the package's thread ends with; its caller only hears that nothing came."""
+    ends = []
+    monkeypatch.setattr(threading, "excepthook", lambda how: ends.append(how.exc_value))
+    with pytest.raises(RuntimeError, match="pty_ready"):
         podflare.PtyNamespace(podflare.Sandbox._from_id("a" * 20, transport)).create(cmd="true")
+    for thread in threading.enumerate():
+        if thread.name == "podflare-pty-consumer":
+            thread.join(slow(5))
+    assert [end.response.status_code for end in ends] == [404]
 
 
 @covers("Podflare Python 0.0.22", "Client.pty_read", differs="`seq` is the number of the next byte, to be given as `since_seq`; the original's form is not known.")

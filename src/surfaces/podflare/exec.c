@@ -118,10 +118,22 @@ static gboolean on_result(const VialRunResult *result, gpointer data)
 	return text && !result->is_update && add_lines(data, VIAL_OUTPUT_STDOUT, text);
 }
 
-/* Where a shell's command fails, its exit code is all there is to say. */
+/* What a program prints that ends so. Of a shell's command that failed, and of who leaves by exit(), the exit code is all there is to say. */
+static const char *complaint(const VialRunError *error)
+{
+	gboolean is_exit = strcmp(error->name, "SystemExit") == 0;
+
+	if (strcmp(error->name, "ExitStatus") == 0 || (is_exit && (g_ascii_string_to_signed(error->value, 10, G_MININT64, G_MAXINT64, NULL, NULL) ||
+	                                                           !error->value[0] || strcmp(error->value, "None") == 0)))
+		return NULL;
+	return is_exit || !error->traceback[0] ? error->value : error->traceback;
+}
+
 static gboolean on_error(const VialRunError *error, gpointer data)
 {
-	return strcmp(error->name, "ExitStatus") != 0 && add_lines(data, VIAL_OUTPUT_STDERR, error->traceback[0] ? error->traceback : error->value);
+	const char *text = complaint(error);
+
+	return text && add_lines(data, VIAL_OUTPUT_STDERR, text);
 }
 
 static void on_end(const VialRunEnd *end, const GError *error, gpointer data)
