@@ -35,6 +35,16 @@ def test_attaching_tells_what_was_and_what_comes_and_the_end(client, sandbox):
     assert chunks(again, "stdout") == "early\n" and again[-1][1]["exit_code"] == 3
 
 
+def test_who_missed_the_network_in_the_background_reads_how_to_open_it(client, sandbox):
+    pid = sandbox.spawn("sleep 0.5; printf 'Could not resolve host' >&2; exit 6")
+    for _ in range(2):  # while it runs, and once it is over
+        events = all_events(client, "GET", f"{sandbox.path}/processes/{pid}/attach")
+        told = chunks(events, "stderr")
+        assert told.startswith("Could not resolve host\nthis sandbox has no network") and told.count("It can be opened") == 1 and events[-1][1]["exit_code"] == 6
+    quiet = sandbox.spawn("echo fine >&2")
+    assert chunks(all_events(client, "GET", f"{sandbox.path}/processes/{quiet}/attach"), "stderr") == "fine\n"
+
+
 def test_leaving_an_attachment_only_detaches(client, sandbox):
     pid = sandbox.spawn("while :; do echo tick; sleep 0.1; done")
     for name, _ in follow(client, "GET", f"{sandbox.path}/processes/{pid}/attach"):

@@ -68,12 +68,12 @@ def lines(body):
 
 def frames(body):
     """The messages of a Connect stream; one that is cut is left out."""
-    found = []
-    while len(body) >= 5:
-        _, size = struct.unpack(">BI", body[:5])
-        if len(body) >= 5 + size:
-            found.append(json.loads(body[5:5 + size]))
-        body = body[5 + size:]
+    found, at = [], 0
+    while len(body) >= at + 5:
+        _, size = struct.unpack_from(">BI", body, at)
+        at += 5 + size
+        if len(body) >= at:
+            found.append(json.loads(body[at - size:at]))
     return found
 
 
