@@ -3,30 +3,17 @@
 test_e2b_control_templates.py."""
 
 import datetime
-import importlib
 import os
 import signal
-import sys
 import time
 
 import pytest
 
+from e2b_environment import e2b  # noqa: F401  (a fixture)
 from tools import add_key, engine_processes, wait_until
 from vial import Sandbox, slow
 
 NOBODY = "i" + "a" * 19
-
-
-@pytest.fixture(scope="module")
-def e2b(python_packages, daemon):
-    """The package, pointed at viald as its users do it: by three environment variables."""
-    before = dict(os.environ)
-    os.environ.update(E2B_API_URL=daemon.url, E2B_SANDBOX_URL=daemon.url, E2B_API_KEY=add_key(daemon, "e2b", form="e2b"))
-    sys.path.insert(0, str(python_packages("e2b==2.63.0")))
-    yield importlib.import_module("e2b")
-    sys.path.pop(0)
-    os.environ.clear()
-    os.environ.update(before)
 
 
 @pytest.fixture(scope="module")
@@ -53,6 +40,11 @@ def pages(paginator):
 
 def ids(paginator):
     return [one.sandbox_id for page in pages(paginator) for one in page]
+
+
+def at(daemon):
+    """Another viald than the environment's, where it is now."""
+    return {"api_url": daemon.url, "sandbox_url": daemon.url, "api_key": daemon.key}
 
 
 def seconds_left(info):
@@ -189,18 +181,60 @@ def test_whoever_else_would_use_what_rests_is_told_so(e2b, own, daemon):
     assert own.is_running() and native.call("POST", f"/v1/sandboxes/{own.sandbox_id}/exec", {"cmd": "echo on"})["stdout"] == "on\n"
 
 
-def test_a_rest_outlives_viald(e2b, own, start_daemon):
-    daemon = start_daemon()
-    options = {"api_url": daemon.url, "sandbox_url": daemon.url, "api_key": daemon.key}
-    made = e2b.Sandbox.create("minimal", timeout=2, lifecycle={"on_timeout": "pause"}, **options)
+def test_one_that_others_have_put_to_sleep_is_paused_too(e2b, own, daemon):
+    native = daemon.client(os.environ["E2B_API_KEY"])
+    path = f"/v1/sandboxes/{own.sandbox_id}"
+    own.files.write("/tmp/kept", "still here")
+    native.call("POST", path + "/pause")
+    assert own.get_info().state == e2b.SandboxState.PAUSED
+    assert own.connect(timeout=700).files.read("/tmp/kept") == "still here" and seconds_left(own.get_info()) > 600
+    native.call("POST", path + "/hibernate")
+    assert own.get_info().state == e2b.SandboxState.PAUSED and own.pause() is True and own.pause() is False
+    assert native.ask("POST", path + "/exec", {"cmd": "id"}).status == 409
+    assert own.connect().files.read("/tmp/kept") == "still here"
+
+
+def test_no_pause_is_longer_than_a_life_may_be(e2b, daemon):
+    key = add_key(daemon, "e2bshort", form="e2b")
+    daemon.client().call("PUT", "/v1/projects/e2bshort/quotas", {"max_ttl_seconds": 4})
+    with pytest.raises(e2b.SandboxException, match="ttl_seconds"):
+        e2b.Sandbox.create("minimal", timeout=5, api_key=key)
+    made = e2b.Sandbox.create("minimal", timeout=4, api_key=key)
+    made.pause()
+    assert made.get_info().state == e2b.SandboxState.PAUSED
+    wait_until(lambda: not ids(e2b.Sandbox.list(api_key=key)))
+    assert made.kill(api_key=key) is False
+
+
+@pytest.mark.parametrize("fault", ["", "hibernate.renamed crash"], ids=["viald is killed while it rests", "and when it had all but begun to"])
+def test_a_rest_outlives_viald(e2b, start_daemon, tmp_path, fault):
+    faults = tmp_path / "faults"
+    faults.write_text("")
+    daemon = start_daemon(env={"VIAL_FAULTS": str(faults)})
+    made = e2b.Sandbox.create("minimal", timeout=2, lifecycle={"on_timeout": "pause"}, **at(daemon))
     made.files.write("/tmp/kept", "still here")
-    wait_until(lambda: made.get_info().state == e2b.SandboxState.PAUSED)
+    faults.write_text(fault)
+    wait_until(lambda: daemon.process.poll() is not None if fault else made.get_info().state == e2b.SandboxState.PAUSED)
     daemon.kill()
+    faults.write_text("")
     daemon.start()
-    options.update(api_url=daemon.url, sandbox_url=daemon.url)
     time.sleep(2)
-    assert e2b.Sandbox.get_info(made.sandbox_id, **options).state == e2b.SandboxState.PAUSED
-    assert e2b.Sandbox.connect(made.sandbox_id, timeout=60, **options).files.read("/tmp/kept") == "still here"
+    assert e2b.Sandbox.get_info(made.sandbox_id, **at(daemon)).state == e2b.SandboxState.PAUSED
+    again = e2b.Sandbox.connect(made.sandbox_id, timeout=60, **at(daemon))
+    assert again.files.read("/tmp/kept") == "still here" and seconds_left(again.get_info()) > 50
+
+
+def test_one_that_cannot_be_put_to_rest_lives_on(e2b, start_daemon, tmp_path):
+    faults = tmp_path / "faults"
+    faults.write_text("hibernate.rename")
+    daemon = start_daemon(env={"VIAL_FAULTS": str(faults)})
+    made = e2b.Sandbox.create("minimal", timeout=2, lifecycle={"on_timeout": "pause"}, **at(daemon))
+    wait_until(lambda: "its time is up, and it rests" in daemon.log_text())
+    with pytest.raises(e2b.SandboxException, match="cannot be put in place"):
+        made.pause()
+    assert made.is_running() and made.get_info().state == e2b.SandboxState.RUNNING and seconds_left(made.get_info()) > 30
+    faults.write_text("")
+    assert made.pause() is True and made.get_info().state == e2b.SandboxState.PAUSED
 
 
 @pytest.mark.method("E2B Python 2.63", "Sandbox.pause", "Sandbox.create_snapshot", differs="Only with memory: keep_memory=False and mode=\"filesystem\" are refused with a sentence.")
@@ -321,7 +355,7 @@ def test_each_refusal_is_its_own_exception(e2b, daemon, own):
 def test_no_room_is_told_as_busy(e2b, box, start_daemon, tmp_path):
     (tmp_path / "faults").write_text(f"host.memory_mb {box.get_info().memory_mb + 100}\n")
     daemon = start_daemon("--memory-overcommit-percent", "100", env={"VIAL_FAULTS": str(tmp_path / "faults")})
-    options = {"api_url": daemon.url, "sandbox_url": daemon.url, "api_key": daemon.key, "retries": 0}
+    options = {**at(daemon), "retries": 0}
     with e2b.Sandbox.create("minimal", **options) as only:
         with pytest.raises(e2b.ServiceBusyException, match="memory_overcommit_percent"):
             e2b.Sandbox.create("minimal", **options)

@@ -1,25 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Templates built with the PyPI package e2b 2.63.0, unmodified, against viald; what it has and Vial has not is refused."""
 
-import importlib
 import os
-import sys
 
 import pytest
 
+from e2b_environment import e2b  # noqa: F401  (a fixture)
 from tools import add_key
 
-
-
-@pytest.fixture(scope="module")
-def e2b(python_packages, daemon):
-    before = dict(os.environ)
-    os.environ.update(E2B_API_URL=daemon.url, E2B_SANDBOX_URL=daemon.url, E2B_API_KEY=add_key(daemon, "e2b", form="e2b"))
-    sys.path.insert(0, str(python_packages("e2b==2.63.0")))
-    yield importlib.import_module("e2b")
-    sys.path.pop(0)
-    os.environ.clear()
-    os.environ.update(before)
 
 
 @pytest.fixture(scope="module")
