@@ -154,6 +154,18 @@ def test_an_id_that_is_none_is_told_as_one_that_has_ended(daemon, box, sandbox_i
         assert (answer.status, answer.json()["message"]) == (502, "The sandbox was not found")
 
 
+@pytest.mark.parametrize("path", ["/process.Process/Start", "/process.Process/SendInput", "/execute", "/contexts"])
+def test_nothing_of_a_strangers_body_is_wanted(daemon, box, other, path):
+    """Who says that he waits for our word before he sends it is told at once; of who does not, nothing is kept."""
+    def first_word(**others):
+        send = {"Host": "localhost", **headers(box), "Content-Length": "900000", "Expect": "100-continue", **others}
+        return raw(daemon, (f"POST {path} HTTP/1.1\r\n" + "".join(f"{key}: {value}\r\n" for key, value in send.items()) + "\r\n").encode()).split()[1]
+
+    assert first_word(**{"X-Access-Token": other._envd_access_token}) == b"401"
+    assert first_word(**{"E2b-Sandbox-Id": "a" * 20}) == b"502"
+    assert first_word() == b"100"
+
+
 # Signatures
 
 def sign(box, path, operation="read", user="", expiration=None, token=None):

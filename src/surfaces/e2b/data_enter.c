@@ -202,3 +202,8 @@ gboolean vial_e2b_enter(VialRequest *request, VialE2bWay way)
 				       VIAL_ERROR, VIAL_ERROR_UNAUTHORIZED,
 				       "this sandbox opens to its access token (the header X-Access-Token), which creating and connecting answer"));
 }
+
+gboolean vial_e2b_takes_body(VialRequest *request)
+{
+	return vial_e2b_enter(request, is_signed(request) ? VIAL_E2B_BY_SIGNATURE : VIAL_E2B_BY_TRAFFIC);
+}

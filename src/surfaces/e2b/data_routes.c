@@ -50,7 +50,8 @@ static const VialRoute routes[] = {
 };
 
 const VialRouteTable vial_e2b_data_table = {
-	.name = "e2b", .routes = routes, .n_routes = G_N_ELEMENTS(routes), .claims = vial_e2b_claims_servers, .error_body = vial_e2b_data_error_body
+	.name = "e2b", .routes = routes, .n_routes = G_N_ELEMENTS(routes), .claims = vial_e2b_claims_servers, .takes_body = vial_e2b_takes_body,
+	.error_body = vial_e2b_data_error_body
 };
 
 static const VialRoute port_routes[] = {
