@@ -217,6 +217,15 @@ enum MHD_Result vial_dispatch_headers(VialRequest *request, const char *method, 
 	return vial_dispatch_authenticated(request);
 }
 
+/* What a stranger sends is not kept in memory before somebody has looked who he is. */
+static gboolean takes_body(VialRequest *request)
+{
+	gboolean is_asked = request->has_body && request->table && request->table->takes_body && (request->route->flags & VIAL_ROUTE_PUBLIC) &&
+	                    !(request->route->flags & VIAL_ROUTE_STREAM_BODY);
+
+	return !is_asked || request->table->takes_body(request);
+}
+
 enum MHD_Result vial_dispatch_authenticated(VialRequest *request)
 {
 	GError *error = NULL;
@@ -228,6 +237,10 @@ enum MHD_Result vial_dispatch_authenticated(VialRequest *request)
 	}
 	if (!admit(request, &error))
 		return refuse(request, error);
+	if (!takes_body(request)) {
+		vial_shed_note_request(request->connection, FALSE);
+		return proceed_to_body(request);
+	}
 	vial_shed_note_request(request->connection, request->identity != NULL);
 	if (request->route->flags & VIAL_ROUTE_STREAM_BODY) {
 		request->route->handler(request);

@@ -51,6 +51,9 @@ typedef struct {
 	/* Whose requests are told by something else than their path (a header, the host), before any path is looked at. NULL: all such tables share
 	 * their paths. The headers are known by then, nothing else. */
 	gboolean (*claims)(const VialRequest *request);
+	/* For public routes that get their body whole: whether it is to be taken at all, from a client whom nobody has looked at yet. FALSE: it has
+	 * been answered. NULL: it is. */
+	gboolean (*takes_body)(VialRequest *request);
 	/* An error in that dialect's words: a new reference. NULL: our usual body (reply.c). */
 	json_t *(*error_body)(const VialRequest *request, unsigned status, const GError *error);
 } VialRouteTable;

@@ -22,7 +22,7 @@ VIAL_SHAPE(said_shape, { "flag", VIAL_SHAPE_BOOL, TRUE, 0, 0, NULL, G_STRUCT_OFF
            { "text", VIAL_SHAPE_TEXT, FALSE, 0, 8, NULL, G_STRUCT_OFFSET(Said, text) },
            { "token", VIAL_SHAPE_TOKEN, FALSE, 0, 8, NULL, G_STRUCT_OFFSET(Said, token) },
            { "list", VIAL_SHAPE_LIST, FALSE, 0, 2, &item_shape, G_STRUCT_OFFSET(Said, list) }, { "loads", VIAL_SHAPE_LIST, FALSE, 0, 3, NULL, 0 },
-           { "item", VIAL_SHAPE_OBJECT, FALSE, 0, 0, &item_shape, 0 });
+           { "item", VIAL_SHAPE_OBJECT, FALSE, 0, 0, &item_shape, 0 }, { "texts", VIAL_SHAPE_TEXTS, FALSE, 0, 8, NULL, 0 });
 VIAL_SHAPE(read_shape, { "flag", VIAL_SHAPE_BOOL, TRUE, 0, 0, NULL, G_STRUCT_OFFSET(Said, flag) },
            { "number", VIAL_SHAPE_INT, TRUE, 1, 10, NULL, G_STRUCT_OFFSET(Said, number) },
            { "real", VIAL_SHAPE_NUMBER, FALSE, 0, 0, NULL, G_STRUCT_OFFSET(Said, real) },
@@ -87,6 +87,9 @@ static void test_nonsense_is_refused_by_name(void)
 		{ "{\"flag\":true,\"number\":1,\"list\":[{}]}", "\"name\" is missing" },
 		{ "{\"flag\":true,\"number\":1,\"loads\":[1,\"2\"]}", "\"loads\"" },
 		{ "{\"flag\":true,\"number\":1,\"item\":[]}", "\"item\"" },
+		{ "{\"flag\":true,\"number\":1,\"texts\":[]}", "\"texts\" is no object" },
+		{ "{\"flag\":true,\"number\":1,\"texts\":{\"a\":1}}", "\"texts\" has something that is no text" },
+		{ "{\"flag\":true,\"number\":1,\"texts\":{\"name\":\"value\"}}", "\"texts\" is too long" },
 		{ "[]", "not an object" },
 		{ "3", "not an object" },
 	};

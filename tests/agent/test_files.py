@@ -292,3 +292,23 @@ def test_directories_that_come_and_go_do_not_use_up_a_watch(box):
     stream.cancel()
     stream.collect()
     box.run("rm -rf churn")
+
+
+def test_notes_stay_with_a_file_until_it_is_written_again(box):
+    def write(text, **fields):
+        stream = box.open("fs.write", path="/tmp/noted", **fields)
+        stream.send_data(text)
+        stream.send_eof()
+        return stream.collect().result
+
+    assert write(b"x", metadata={"a": "ä", "b": ""})["ok"]
+    assert box.call("fs.stat", path="/tmp/noted", metadata=True).result["entry"]["metadata"] == {"a": "ä", "b": ""}
+    assert "metadata" not in box.call("fs.stat", path="/tmp/noted").result["entry"]
+    entries = [entry for event in box.open("fs.list", path="/tmp", metadata=True).collect().events for entry in event["entries"]]
+    assert [entry["metadata"] for entry in entries if entry["name"] == "noted"] == [{"a": "ä", "b": ""}]
+    assert not write(b"y", metadata={"k" * 300: "x"})["ok"], "a name that no file system has"
+    assert write(b"y")["ok"] and "metadata" not in box.call("fs.stat", path="/tmp/noted", metadata=True).result["entry"]
+    # A program's own are as many as it likes; what is told of them is bounded.
+    box.run("python3 -c \"import os\nfor i in range(100): os.setxattr('/tmp/noted', f'user.e2b.{i}', b'v' * 1000)\" || true")
+    told = box.call("fs.stat", path="/tmp/noted", metadata=True).result["entry"].get("metadata", {})
+    assert len(told) <= 64 and sum(map(len, told.values())) <= 16 * 1024

@@ -265,3 +265,10 @@ def test_a_sandbox_that_was_ended_looks_so(e2b, daemon):
                  lambda: box.files.watch_dir("/tmp"), lambda: box.commands.list(), lambda: box.commands.kill(1)):
         with pytest.raises(e2b.exceptions.SandboxNotRunningException):
             call()
+
+
+def test_a_vial_that_cannot_be_reached_is_told_as_that(e2b, daemon, box):
+    away = e2b.Sandbox.connect(box.sandbox_id, **e2b_box.options(daemon, sandbox_url="http://127.0.0.1:1", timeout=3600))
+    for call in (lambda: away.commands.run("id"), lambda: away.files.read("/etc/passwd")):
+        with pytest.raises(e2b.exceptions.SandboxUnreachableException):
+            call()

@@ -18,7 +18,6 @@ from tools import wait_until
 from vial import slow
 
 covers = pytest.mark.method
-IS_SHORT = os.environ.get("VIAL_SKIP_LAB") == "1" or bool(os.environ.get("CI"))
 
 
 @pytest.fixture(scope="module")
@@ -134,7 +133,7 @@ def test_refusals_are_the_exceptions_that_programs_catch(e2b, box):
     assert box.files.list("/dev/shm") == [], "a broken upload leaves nothing"
 
 
-@pytest.mark.skipif(IS_SHORT, reason="100 MB up and down are for the long run")
+@pytest.mark.skipif(os.environ.get("VIAL_SKIP_LAB") == "1", reason="VIAL_SKIP_LAB=1 leaves out what takes long by nature")
 def test_a_hundred_megabytes_up_and_down(box):
     block = os.urandom(1 << 20)
     pieces = [bytes([number]) + block[1:] for number in range(100)]
@@ -194,6 +193,15 @@ def test_a_watcher_tells_what_happened(e2b, box):
     with pytest.raises(e2b.NotFoundException):
         e2b.WatchHandle(deep._rpc, deep._watcher_id, deep._connection_config, deep._envd_version).get_new_events()
     flat.stop()
+
+
+def test_there_are_only_so_many_watchers(e2b, daemon):
+    with e2b_box.create(daemon) as box:
+        watchers = [box.files.watch_dir("/tmp") for _ in range(64)]
+        with pytest.raises(e2b.RateLimitException, match="64 watchers"):
+            box.files.watch_dir("/tmp")
+        watchers[0].stop()
+        box.files.watch_dir("/tmp").stop()
 
 
 # Signed addresses

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tools import add_key
-from vial import slow
+from vial import images_dir, slow
 
 
 def samples(language):
@@ -39,3 +39,9 @@ def test_the_javascript_sample_of_the_control_plane_does_what_it_says(npm_packag
     (tmp_path / "node_modules").symlink_to(npm_package("e2b", "2.51.0") / "node_modules")
     (tmp_path / "sample.mjs").write_text(samples("js")[0])
     assert printed(["node", tmp_path / "sample.mjs"], environment) == "built in /srv/app\n fast\n\n"
+
+
+@pytest.mark.skipif(not (images_dir() / "code-interpreter.json").exists(), reason="the image `code-interpreter` is not built")
+def test_the_python_sample_of_the_code_interpreter_does_what_it_says(python_packages, environment):
+    path = str(python_packages("e2b==2.63.0", "e2b-code-interpreter==2.11.5"))
+    assert printed([sys.executable, "-c", samples("python")[1]], {**environment, "PYTHONPATH": path}) == "42\n{'a': [1, 2]}\n14\n"

@@ -28,6 +28,8 @@ typedef enum {
 /* FALSE: it has been answered, because there is no such sandbox or whoever asks may not. Else vial_surface_caller() and vial_surface_sandbox() say.
  */
 gboolean vial_e2b_enter(VialRequest *request, VialE2bWay way);
+/* Before a body is taken: whether any door opens; which one it has to be, the handler knows. */
+gboolean vial_e2b_takes_body(VialRequest *request);
 /* The same without asking who: whether there is such a sandbox, borrowed. */
 VialSandbox *vial_e2b_look(VialRequest *request);
 /* Of a request that vial_e2b_claims_ports(). */

@@ -7,12 +7,12 @@
 #include "surfaces/e2b/data.h"
 #include "surfaces/e2b/signature.h"
 #include "surfaces/e2b/token.h"
+#include "util/id.h"
 #include "util/json.h"
 
 #define ID_HEADER "E2b-Sandbox-Id"
 #define PORT_HEADER "E2b-Sandbox-Port"
 #define TRAFFIC_HEADER "E2B-Traffic-Access-Token"
-#define MAX_ID_BYTES 64
 
 /* Where to */
 
@@ -29,23 +29,13 @@ static void address_clear(Address *address)
 
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC(Address, address_clear)
 
-/* Anything else is as good as no sandbox, and is repeated to nobody: a header may have any bytes. */
-static gboolean is_id(const char *text)
-{
-	gsize length = strlen(text);
-
-	for (gsize i = 0; i < length; i++)
-		if (!g_ascii_isalnum(text[i]))
-			return FALSE;
-	return length > 0 && length <= MAX_ID_BYTES;
-}
-
 static gboolean read_address(const VialRequest *request, Address *out)
 {
 	const char *id = vial_request_header(request, ID_HEADER), *port = vial_request_header(request, PORT_HEADER);
 	guint64 number;
 
-	*out = (Address){ .id = id && !is_id(id) ? "" : id };
+	/* Anything else is as good as no sandbox, and is repeated to nobody: a header may have any bytes. */
+	*out = (Address){ .id = id && !vial_id_is_valid(id) ? "" : id };
 	if (id || port) {
 		if (port && g_ascii_string_to_unsigned(port, 10, 1, 65535, &number, NULL))
 			out->port = (unsigned)number;
@@ -201,4 +191,9 @@ gboolean vial_e2b_enter(VialRequest *request, VialE2bWay way)
 	return refuse(request, g_error_new_literal(
 				       VIAL_ERROR, VIAL_ERROR_UNAUTHORIZED,
 				       "this sandbox opens to its access token (the header X-Access-Token), which creating and connecting answer"));
+}
+
+gboolean vial_e2b_takes_body(VialRequest *request)
+{
+	return vial_e2b_enter(request, is_signed(request) ? VIAL_E2B_BY_SIGNATURE : VIAL_E2B_BY_TRAFFIC);
 }

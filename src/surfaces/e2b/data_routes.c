@@ -49,9 +49,12 @@ static const VialRoute routes[] = {
 	{ "DELETE", "/contexts/{context}", vial_e2b_context_delete, CALL, 0, VIAL_VERB_CONTEXT_DELETE },
 };
 
-const VialRouteTable vial_e2b_data_table = {
-	.name = "e2b", .routes = routes, .n_routes = G_N_ELEMENTS(routes), .claims = vial_e2b_claims_servers, .error_body = vial_e2b_data_error_body
-};
+const VialRouteTable vial_e2b_data_table = { .name = "e2b",
+	                                     .routes = routes,
+	                                     .n_routes = G_N_ELEMENTS(routes),
+	                                     .claims = vial_e2b_claims_servers,
+	                                     .takes_body = vial_e2b_takes_body,
+	                                     .error_body = vial_e2b_data_error_body };
 
 static const VialRoute port_routes[] = {
 	{ "ANY", "/{path...}", vial_e2b_port, BODY | VIAL_ROUTE_ANY_METHOD, 0, VIAL_VERB_TUNNEL },
