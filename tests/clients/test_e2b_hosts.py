@@ -126,3 +126,29 @@ def test_python_finds_everything_by_name(served, environment):
     folder = pypi.install("e2b==2.63.0", "e2b-code-interpreter==2.11.5")
     done = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, timeout=slow(60), env={**environment, "PYTHONPATH": str(folder)})
     check(done, served[1])
+
+
+SCRIPT = """
+import { createRequire } from "node:module";
+const load = createRequire(process.argv[2] + "/");
+const { Sandbox } = load("@e2b/code-interpreter"), { ProxyAgent, setGlobalDispatcher } = load("undici");
+setGlobalDispatcher(new ProxyAgent(process.env.HTTPS_PROXY));  // code goes by the plain fetch, which knows no proxy
+const options = { proxy: process.env.HTTPS_PROXY }, domain = process.env.E2B_DOMAIN;
+const box = await Sandbox.create("minimal", options);
+await box.files.write("ü.txt", "by name");
+const found = { command: (await box.commands.run("echo $E2B_SANDBOX")).stdout, file: await box.files.read("ü.txt"), code: (await box.runCode("6 * 7")).text,
+  contexts: (await box.listCodeContexts()).length > 0, running: await box.isRunning(), host: box.getHost(3000) === `3000-${box.sandboxId}.${domain}`,
+  url: (await box.downloadUrl("ü.txt")).startsWith(`https://49983-${box.sandboxId}.${domain}`),
+  listed: (await Sandbox.list(options).nextItems()).some((one) => one.sandboxId === box.sandboxId), signed: "by name" };
+found.killed = await box.kill();
+found.gone = await box.isRunning();
+console.log(JSON.stringify(found));
+process.exit(0);
+"""
+
+
+def test_javascript_finds_everything_by_name(served, environment, npm_package, tmp_path):
+    (tmp_path / "by_name.mjs").write_text(SCRIPT)
+    served[1].names.clear()
+    done = subprocess.run(["node", tmp_path / "by_name.mjs", npm_package("@e2b/code-interpreter", "2.8.0")], capture_output=True, text=True, timeout=slow(60), env=environment)
+    check(done, served[1])
