@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "operations/surface_user.h"
 
-#include <string.h>
-
 const char *vial_surface_user(const VialCaller *caller)
 {
-	const char *surface = caller->origin ? caller->origin->surface : "";
+	static const char *const of_root[] = { "pandastack", "podflare", "cloudflare", NULL };
 
-	return strcmp(surface, "pandastack") == 0 || strcmp(surface, "podflare") == 0 ? "root" : NULL;
+	return caller->origin && g_strv_contains(of_root, caller->origin->surface) ? "root" : NULL;
 }

@@ -83,7 +83,7 @@ def test_a_session_goes_on_where_it_was_or_from_its_snapshot(agents, tmp_path):
     fresh = agents("create", session="fresh", files={})
     agents("hydrate", session="fresh", path=str(next(tmp_path.glob("*.tar"))))
     assert agents("read", session="fresh", path="link") == NO_TEXT and agents("read", session="fresh", path="given") == "by the manifest"
-    assert agents("run", session="fresh", argv=["stat", "-c", "%U %s", "link", "kept"])[0] == "user 4\nuser 256\n"
+    assert agents("run", session="fresh", argv=["stat", "-c", "%U %s", "link", "kept"])[0] == "root 4\nroot 256\n"
     assert fresh != made
     agents("close", session="fresh")
 
@@ -101,8 +101,8 @@ def test_commands_run_word_by_word_in_the_workspace(agents, box):
 
 @covers("OpenAI Agents SDK Python 0.24 (Cloudflare client)", "session.exec")
 def test_commands_run_as_somebody_else(agents, box):
-    assert agents("run", argv=["id", "-un"])[0] == "user\n"
-    assert agents("run", argv=["id", "-un"], user="root")[0] == "root\n"
+    assert agents("run", argv=["id", "-un"])[0] == "root\n"
+    assert agents("run", argv=["id", "-un"], user="user")[0] == "user\n"
     assert agents("run", argv=["id"], user="nobody-here")[1:] == ["sudo: unknown user: nobody-here\n", 1]
 
 
@@ -171,7 +171,7 @@ def test_files_are_written_and_read(agents, box):
     assert agents("read", path="text").encode("latin-1").decode() == "grüße"
     assert agents("read_bounded", path="new/dirs/file", max_bytes=100) == NO_TEXT[:100]
     assert agents("read_bounded", path="abs", max_bytes=100) == "absolute"
-    assert agents("run", argv=["stat", "-c", "%U %a", "new", "new/dirs/file"])[0] == "user 755\nuser 644\n"
+    assert agents("run", argv=["stat", "-c", "%U %a", "new", "new/dirs/file"])[0] == "root 755\nroot 644\n"
 
 
 @covers("OpenAI Agents SDK Python 0.24 (Cloudflare client)", "session.read", "session.write")
@@ -202,7 +202,7 @@ def test_what_is_not_there_and_what_may_not_be(agents, box):
 def test_the_tree_can_be_changed(agents, box):
     agents("mkdir", path="tree/a/b")
     agents("write", path="tree/a/f", content="12345")
-    assert agents("ls", path="tree/a") == [["b", "directory", agents("ls", path="tree/a")[0][2], "user"], ["f", "file", 5, "user"]]
+    assert agents("ls", path="tree/a") == [["b", "directory", agents("ls", path="tree/a")[0][2], "root"], ["f", "file", 5, "root"]]
     agents("mv", source="tree/a/f", destination="tree/g")
     assert agents("read", path="tree/g") == "12345"
     assert agents("same_file", one="tree/g", other="tree/a/../g") is True and agents("same_file", one="tree/g", other="notes.txt") is False
@@ -255,7 +255,7 @@ def test_the_workspace_goes_out_and_into_another_sandbox(agents, tmp_path):
     agents("create", session="unpacked")
     agents("hydrate", session="unpacked", path=str(tmp_path / "w.tar"))
     assert agents("read", session="unpacked", path="rel") == NO_TEXT
-    assert agents("run", session="unpacked", argv=["stat", "-c", "%U %a", "a", "a/b"])[0] == "user 750\nuser 755\n"
+    assert agents("run", session="unpacked", argv=["stat", "-c", "%U %a", "a", "a/b"])[0] == "root 750\nroot 755\n"
     for session in ("packed", "unpacked"):
         agents("close", session=session)
 
@@ -339,13 +339,20 @@ def test_hooks_of_the_application_are_called(agents, box):
     assert agents("hooks") == ["stopping"]
 
 
-@covers("OpenAI Agents SDK Python 0.24 (Cloudflare client)", "session.provision_manifest_accounts", "session.should_provision_manifest_accounts_on_resume",
-        differs="Commands are `user`'s, who may not make accounts with useradd: make them when the template is built.")
-def test_users_of_a_manifest_are_refused_by_the_system(agents):
+@covers("OpenAI Agents SDK Python 0.24 (Cloudflare client)", "session.provision_manifest_accounts", "session.should_provision_manifest_accounts_on_resume")
+def test_users_of_a_manifest_are_made_and_can_be_run_as(agents):
     agents("create", session="accounts")
-    assert fails("ExecNonZeroError", agents, "accounts", session="accounts")
-    assert agents("run", session="accounts", argv=["id", "-un"])[0] == "user\n"
+    agents("accounts", session="accounts")
+    assert agents("run", session="accounts", argv=["id", "-un"])[0] == "root\n"
+    assert agents("run", session="accounts", argv=["id", "-un"], user="ada")[0] == "ada\n"
     agents("shutdown", session="accounts")
+
+
+def test_what_a_client_leaves_in_the_workspace_is_roots_and_where_it_was(agents):
+    agents("create", session="owner")
+    agents("run", session="owner", argv=["sh", "-c", "echo made > here"])
+    assert agents("run", session="owner", argv=["sh", "-c", "pwd; echo $HOME; stat -c '%U' here"])[0] == "/workspace\n/root\nroot\n"
+    agents("shutdown", session="owner")
 
 
 def test_a_key_is_needed_and_a_role_that_may(agents, daemon, box):

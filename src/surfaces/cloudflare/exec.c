@@ -12,6 +12,7 @@
  * sentence.
  */
 #include "operations/exec.h"
+#include "operations/surface_user.h"
 
 #include "surfaces/cloudflare/handlers.h"
 #include "surfaces/shared/surface.h"
@@ -160,12 +161,12 @@ static void on_end(const VialExecEnd *end, const GError *error, gpointer data)
 		send_exit(exchange, end->exit_code);
 }
 
-static gboolean decode(VialRequest *request, VialExecRequest *out, GError **error)
+static gboolean decode(VialRequest *request, const VialCaller *caller, VialExecRequest *out, GError **error)
 {
 	const json_t *body = vial_request_json(request);
 	gint64 timeout_ms = 0;
 
-	*out = (VialExecRequest){ 0 };
+	*out = (VialExecRequest){ .user = vial_surface_user(caller) };
 	if (!vial_decode_list(body, "argv", &out->argv, error) || !vial_decode_int(body, "timeout_ms", &timeout_ms, error))
 		return FALSE;
 	out->timeout_seconds = (double)timeout_ms / 1000;
@@ -181,7 +182,7 @@ void vial_cloudflare_exec(VialRequest *request)
 	g_autoptr(GError) error = NULL;
 	VialExecRequest exec;
 
-	if (decode(request, &exec, &error))
+	if (decode(request, &caller, &exec, &error))
 		operation = vial_op_exec(&caller, vial_surface_sandbox(request), &exec, &sink, exchange, &error);
 	vial_exchange_begin(exchange, operation, &error);
 }

@@ -2,6 +2,7 @@
 /* Files by their whole path, raw; and the workspace as one archive. */
 #include "operations/archive.h"
 #include "operations/files.h"
+#include "operations/surface_user.h"
 #include "surfaces/cloudflare/handlers.h"
 #include "surfaces/shared/surface.h"
 #include "surfaces/shared/transfer.h"
@@ -25,7 +26,7 @@ void vial_cloudflare_file_read(VialRequest *request)
 	VialOperation *operation = NULL;
 	g_autoptr(GError) error = NULL;
 	g_autofree char *path = decode_path(request, &error);
-	VialFileRequest file = { .path = path };
+	VialFileRequest file = { .path = path, .user = vial_surface_user(&caller) };
 
 	if (path)
 		operation = vial_op_file_read(&caller, vial_surface_sandbox(request), &file, &vial_download_sink, exchange, &error);
@@ -56,7 +57,7 @@ void vial_cloudflare_file_write(VialRequest *request)
 	VialOperation *operation = NULL;
 	g_autoptr(GError) error = NULL;
 	g_autofree char *path = decode_path(request, &error);
-	VialFileRequest file = { .path = path };
+	VialFileRequest file = { .path = path, .user = vial_surface_user(&caller) };
 
 	if (path)
 		operation = vial_op_file_write(&caller, vial_surface_sandbox(request), &file, &sink, exchange, &error);
@@ -82,7 +83,7 @@ void vial_cloudflare_hydrate(VialRequest *request)
 	static const VialArchiveSink sink = { .begun = vial_upload_begun, .writable = vial_upload_writable, .end = on_done };
 	VialCaller caller = vial_surface_caller(request);
 	VialExchange *exchange = vial_upload_new(request);
-	VialArchiveRequest archive = { .path = VIAL_WORKSPACE };
+	VialArchiveRequest archive = { .path = VIAL_WORKSPACE, .user = vial_surface_user(&caller) };
 	g_autoptr(GError) error = NULL;
 
 	vial_exchange_begin(exchange, vial_op_archive_write(&caller, vial_surface_sandbox(request), &archive, &sink, exchange, &error), &error);

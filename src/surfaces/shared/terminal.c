@@ -6,6 +6,7 @@
 #include "http/websocket.h"
 #include "http/websocket_handshake.h"
 #include "operations/limits.h"
+#include "operations/surface_user.h"
 #include "util/json.h"
 
 #define CLOSE_NORMAL 1000
@@ -261,7 +262,9 @@ static void begin(Terminal *terminal, const void *first, gsize size)
 	VialCaller caller = vial_surface_caller(terminal->request);
 	g_autofree char *line = is_command(first, size) ? g_strndup(first, size - 1) : NULL;
 	g_autoptr(json_t) shell = line ? NULL : json_pack("[s, s]", "bash", "-l");
-	VialExecRequest exec = { .cmd = line, .argv = shell, .is_terminal = TRUE, .rows = terminal->rows, .cols = terminal->cols };
+	VialExecRequest exec = {
+		.cmd = line, .argv = shell, .user = vial_surface_user(&caller), .is_terminal = TRUE, .rows = terminal->rows, .cols = terminal->cols
+	};
 	g_autoptr(GError) error = NULL;
 
 	terminal->awaits_first = FALSE;
