@@ -264,8 +264,7 @@ static void close_parts(Daemon *daemon)
 	vial_slots_free(app->slots);
 	vial_wall_leave();
 	vial_pool_free(app->pool);
-	if (app->sandboxes)
-		vial_meter_free(app->meter);
+	vial_meter_free(app->meter);
 	vial_sandboxes_free(app->sandboxes);
 	vial_agents_free(app->agents);
 	vial_builds_free(app->builds);

@@ -154,6 +154,7 @@ void vial_meter_free(VialMeter *meter)
 	if (!meter)
 		return;
 	g_clear_handle_id(&meter->tick, g_source_remove);
-	vial_meter_charge_all(meter);
+	if (meter->app->sandboxes) /* a start that was given up has none */
+		vial_meter_charge_all(meter);
 	g_free(meter);
 }

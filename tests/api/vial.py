@@ -275,13 +275,14 @@ class Daemon:
     """viald with a data directory, run directory and port of its own."""
 
     program = None  # None: viald, of the programs
+    usual_programs, usual_env = None, {}  # of those that are started without any: a suite's own, or None for the build's
 
     def __init__(self, folder, *options, env=None, programs=None):
         self.folder = Path(folder)
-        self.programs = programs or build_dir()
+        self.programs = programs or self.usual_programs or build_dir()
         self.data = self.folder / "data"
         self.options = options
-        self.env = {**os.environ, **(env or {})}
+        self.env = {**os.environ, **self.usual_env, **(env or {})}
         self.process = None
         self.start()
 
