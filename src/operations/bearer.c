@@ -16,3 +16,8 @@ VialIdentity *vial_bearer_identity(const VialSandbox *sandbox)
 {
 	return vial_identity_new(VIAL_PRINCIPAL_SANDBOX, vial_sandbox_id(sandbox), vial_sandbox_project(sandbox), VIAL_ROLE_RUNNER, "access token");
 }
+
+gboolean vial_bearer_is_for(const VialIdentity *identity)
+{
+	return identity->role >= VIAL_ROLE_RUNNER;
+}

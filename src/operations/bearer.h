@@ -12,3 +12,5 @@
 VialSandbox *vial_bearer_find(VialApp *app, const char *sandbox_id);
 /* Whoever showed the token: a new reference. */
 VialIdentity *vial_bearer_identity(const VialSandbox *sandbox);
+/* Whether somebody may be shown it: it does what a runner may, and who may do less would do that with it. */
+gboolean vial_bearer_is_for(const VialIdentity *identity);

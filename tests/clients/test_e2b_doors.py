@@ -240,3 +240,9 @@ def test_who_was_refused_and_who_was_let_in_is_on_record(daemon, box):
     ran = wait_until(lambda: [one for one in records(daemon.client(), action="exec", sandbox=box.sandbox_id)])[-1]
     assert ran["surface"] == "e2b" and ran["outcome"] == "done" and ran["exit_code"] == 0
     assert [one for one in records(daemon.client(), outcome="refused")], "somebody tried above"
+
+
+def test_who_may_only_look_is_shown_no_token(daemon, box):
+    viewer, runner = ({"X-API-Key": add_key(daemon, "default", role=role)} for role in ("viewer", "runner"))
+    assert "envdAccessToken" not in ask(daemon, "GET", f"/sandboxes/{box.sandbox_id}", viewer).json()
+    assert ask(daemon, "GET", f"/sandboxes/{box.sandbox_id}", runner).json()["envdAccessToken"] == box._envd_access_token

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A sandbox as this dialect shows it: Sandbox (what creating answers), Detail and Listed. */
+#include "operations/bearer.h"
 #include "surfaces/e2b/control.h"
 #include "surfaces/e2b/token.h"
 #include "util/json.h"
@@ -51,7 +52,8 @@ json_t *vial_e2b_detail_json(VialRequest *request, const VialSandbox *sandbox)
 	g_autofree char *token = vial_e2b_token(vial_surface_app(request), sandbox);
 	json_t *json = vial_e2b_listed_json(sandbox);
 
-	json_object_set_new(json, "envdAccessToken", json_string(token));
+	if (vial_bearer_is_for(vial_request_identity(request)))
+		json_object_set_new(json, "envdAccessToken", json_string(token));
 	json_object_set_new(json, "lifecycle",
 	                    json_pack("{s:b, s:s}", "autoResume", vial_sandbox_wakes_by_use(sandbox), "onTimeout",
 	                              vial_sandbox_rests_when_over(sandbox) ? "pause" : "kill"));
