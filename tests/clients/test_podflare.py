@@ -351,6 +351,8 @@ def test_without_the_prefix_it_works_where_it_is_unambiguous(podflare, daemon, c
         assert sandbox.run_code("import os; x = 5; print(os.getuid())").stdout == "0"
         child, = sandbox.fork(1)
         child.run_code("x = 6")
+        ends = [client.call("GET", f"/v1/sandboxes/{one.id}")["expires_at"] for one in (sandbox, child)]
+        assert all(ends), "a branch has the time to live of where it comes from"
         sandbox.merge_into(child)
         assert sandbox.run_code("x").stdout == "6"
         assert {record["surface"] for record in records(client, sandbox=sandbox.id)} == {"podflare"}

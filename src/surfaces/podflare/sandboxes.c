@@ -3,6 +3,7 @@
 #include "operations/sandboxes.h"
 
 #include "operations/in_place.h"
+#include "operations/limits.h"
 #include "operations/snapshots.h"
 #include "surfaces/podflare/handlers.h"
 #include "surfaces/shared/podflare.h"
@@ -64,7 +65,7 @@ static void on_forked(const char *tree_id, GPtrArray *children, GPtrArray *error
 void vial_podflare_fork(VialRequest *request)
 {
 	VialCaller caller = vial_surface_question(request);
-	VialForkRequest fork = { .count = 1 };
+	VialForkRequest fork = { .count = 1, .ttl_seconds = VIAL_UNSAID };
 	g_autoptr(GError) error = NULL;
 
 	vial_surface_begun(request,
