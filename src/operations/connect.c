@@ -86,13 +86,24 @@ static gboolean is_asleep(const VialSandbox *sandbox)
 	return state == VIAL_STATE_PAUSED || state == VIAL_STATE_HIBERNATING || state == VIAL_STATE_HIBERNATED;
 }
 
-static json_t *connect_record(const VialConnectRequest *request)
+static json_t *connect_record(const VialLifecycle *lifecycle)
 {
-	json_t *body = json_pack("{s:I}", "ttl_seconds", (json_int_t)request->ttl_seconds);
+	json_t *body = json_object();
 
-	if (request->rests_when_over >= 0)
-		json_object_set_new(body, "rests_when_over", json_boolean(request->rests_when_over));
+	if (lifecycle->ttl_seconds >= 0)
+		json_object_set_new(body, "ttl_seconds", json_integer(lifecycle->ttl_seconds));
+	if (lifecycle->rests_when_over >= 0)
+		json_object_set_new(body, "rests_when_over", json_boolean(lifecycle->rests_when_over));
 	return body;
+}
+
+/* Who may wake it but not say how long it lives leaves that as it is: clients that connect always say something. */
+static void leave_life(const VialCaller *caller, VialLifecycle *lifecycle)
+{
+	if (caller->principal->role >= vial_verb_rules(VIAL_VERB_LIFECYCLE_CHANGE)->role)
+		return;
+	lifecycle->ttl_seconds = -1;
+	lifecycle->rests_when_over = -1;
 }
 
 gboolean vial_op_connect(const VialCaller *caller, const char *sandbox_id, const VialConnectRequest *request, VialConnectDone done, gpointer data,
@@ -115,8 +126,9 @@ gboolean vial_op_connect(const VialCaller *caller, const char *sandbox_id, const
 	if (request->must_sleep && !is_asleep(sandbox))
 		return vial_fail(error, VIAL_ERROR_CONFLICT, "the sandbox is %s already", vial_state_name(vial_sandbox_state(sandbox)));
 	lifecycle.only_longer = !is_asleep(sandbox);
-	if (!vial_sandbox_may_live(sandbox, caller->principal, request->ttl_seconds, error) ||
-	    !(entry = vial_entry_begin(caller, VIAL_VERB_WAKE, sandbox, connect_record(request), error)))
+	leave_life(caller, &lifecycle);
+	if ((lifecycle.ttl_seconds >= 0 && !vial_sandbox_may_live(sandbox, caller->principal, lifecycle.ttl_seconds, error)) ||
+	    !(entry = vial_entry_begin(caller, VIAL_VERB_WAKE, sandbox, connect_record(&lifecycle), error)))
 		return FALSE;
 	connection = g_new0(Connection, 1);
 	*connection = (Connection){ vial_sandbox_ref(sandbox), entry, is_asleep(sandbox), FALSE, done, data };

@@ -68,7 +68,7 @@ typedef struct {
 	gboolean must_sleep; /* CONFLICT unless it sleeps or is paused */
 } VialConnectRequest;
 
-/* Awake, for so long at least. `was_asleep`: it slept, or was paused. */
+/* Awake, for so long at least; who may not change its life (LIFECYCLE_CHANGE) finds it as it is. `was_asleep`: it slept, or was paused. */
 typedef void (*VialConnectDone)(VialSandbox *sandbox, gboolean was_asleep, const GError *error, gpointer data);
 gboolean vial_op_connect(const VialCaller *caller, const char *sandbox_id, const VialConnectRequest *request, VialConnectDone done, gpointer data,
                          GError **error);

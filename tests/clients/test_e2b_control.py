@@ -352,6 +352,21 @@ def test_each_refusal_is_its_own_exception(e2b, daemon, own):
     assert time.monotonic() - begun < slow(10), "a quota was asked again and again"
 
 
+def test_who_may_not_change_lives_connects_and_changes_none(e2b, daemon, own):
+    runner = {"api_key": add_key(daemon, "e2b", role="runner")}
+    before = own.get_info()
+    with pytest.raises(e2b.SandboxException) as refused:
+        own.set_timeout(5000, **runner)
+    assert refused.value.status_code == 403
+    native = daemon.client(runner["api_key"])
+    assert native.ask("POST", f"/sandboxes/{own.sandbox_id}/connect", {"timeout": 5000, "autoPause": True}).status == 200
+    after = own.get_info()
+    assert after.end_at == before.end_at and after.lifecycle["on_timeout"] == "kill"
+    own.pause()
+    woken = e2b.Sandbox.connect(own.sandbox_id, timeout=5000, **runner)
+    assert woken.commands.run("echo awake").stdout == "awake\n" and 500 < seconds_left(own.get_info()) <= 600
+
+
 def test_no_room_is_told_as_busy(e2b, box, start_daemon, tmp_path):
     (tmp_path / "faults").write_text(f"host.memory_mb {box.get_info().memory_mb + 100}\n")
     daemon = start_daemon("--memory-overcommit-percent", "100", env={"VIAL_FAULTS": str(tmp_path / "faults")})
