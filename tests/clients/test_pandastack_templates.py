@@ -158,6 +158,7 @@ def test_a_template_can_be_deleted(pandastack, client):
 
 @pytest.mark.parametrize("fields, sentence", [
     ({"dockerfile": "FROM minimal\nRUN true"}, "name"), ({"name": "x"}, "either a dockerfile or an image_ref"),
+    ({"kernel": "", "name": "x"}, "either a dockerfile or an image_ref"),
     ({"name": "x", "dockerfile": "RUN true", "image_ref": "minimal"}, "either a dockerfile or an image_ref"),
     ({"name": "x", "dockerfile": "FROM\nRUN true"}, 'FROM "": there is no template'), ({"name": "x", "dockerfile": "FROM python:3.12\nRUN true"}, 'FROM "python:3.12"'),
     ({"name": "x", "dockerfile": "FROM minimal\nFROM minimal\nRUN true"}, "line 2"), ({"name": "x", "dockerfile": "FROM minimal\nUSER me"}, "line 2"),

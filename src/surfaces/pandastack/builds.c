@@ -190,7 +190,7 @@ static void build(Form *form)
 
 static gboolean keep(Form *form, const char *name, const char *text, gsize size, GError **error)
 {
-	json_t *value = json_stringn(text, size);
+	json_t *value = json_stringn(size > 0 ? text : "", size); /* of nothing there are no bytes to point to */
 
 	if (!value || json_object_set_new(form->fields, name, value) != 0)
 		return vial_fail(error, VIAL_ERROR_INVALID, "a field of the form is no UTF-8");
