@@ -17,7 +17,7 @@ static void add_event(GString *lines, json_t *record)
 
 	if (time)
 		vial_time_parse(time, &time_ms);
-	event = json_pack("{s:s, s:O, s:O, s:I}", "type", action ? action : "damaged", "data", record, "seq", json_object_get(record, "seq"), "ts",
+	event = json_pack("{s:s, s:O, s:O?, s:I}", "type", action ? action : "damaged", "data", record, "seq", json_object_get(record, "seq"), "ts",
 	                  (json_int_t)time_ms);
 	text = vial_json_dump_ascii(event);
 	g_string_append_printf(lines, "%s\n", text);
