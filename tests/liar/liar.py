@@ -221,6 +221,8 @@ class Liar:
         if lie == "events":
             events = [{"event": 7}, {"event": "result", "data": []}, {"event": "error", "name": {}, "traceback": 1}, {"entries": 7}, {"event": "started"},
                       {"event": "started", "pid": -1}, {"event": "create", "path": 9}, {}]
+        if lie == "nameless":
+            events = [{"event": "watching", "path": "/"}, *({"event": event, "path": path, "from": path} for event in ("create", "modify", "delete", "move") for path in ("", "a", "//"))]
         if lie == "events_in_pieces":
             self.send(frame(EVENT, b'{"event":"x', stream, 0x80) + frame(EVENT, b"]", stream))
             return

@@ -4,6 +4,7 @@
 import http.client
 import json
 import os
+import struct
 import time
 
 import pytest
@@ -154,6 +155,26 @@ def test_a_stream_of_lies_ends(gvisor, route, what):
         if what != "events":
             assert failed(sandbox)["reason"]
     response.connection.close()
+    gvisor.check()
+    sandbox.delete()
+
+
+@pytest.mark.parametrize("wants_entries", [False, True])
+def test_changes_of_what_has_no_name_are_told(gvisor, wants_entries):
+    """E2B's events have a name below the folder that is watched, and a guest may say any path."""
+    sandbox = lie(gvisor, "nameless")
+    body = json.dumps({"path": "/", "includeEntry": wants_entries}).encode()
+    response = gvisor.client.open("POST", "/filesystem.Filesystem/WatchDir", struct.pack(">BI", 0, len(body)) + body,
+                                  {"Content-Type": "application/connect+json", "E2b-Sandbox-Id": sandbox.id, "E2b-Sandbox-Port": "49983"})
+    names, kinds = [], []
+    while len(names) < 15:  # a move is two
+        _, size = struct.unpack(">BI", response.read(5))
+        event = json.loads(response.read(size)).get("filesystem")
+        if event:
+            names.append(event["name"])
+            kinds.append(event["type"].removeprefix("EVENT_TYPE_"))
+    response.connection.close()
+    assert names == ["", "a", "/"] * 3 + ["", "", "a", "a", "/", "/"] and kinds == ["CREATE"] * 3 + ["WRITE"] * 3 + ["REMOVE"] * 3 + ["RENAME", "CREATE"] * 3
     gvisor.check()
     sandbox.delete()
 

@@ -11,6 +11,7 @@
 static const char *name_of(const char *root, const char *path)
 {
 	gsize length = strlen(root);
+	const char *slash;
 
 	while (length > 0 && root[length - 1] == '/')
 		length--;
@@ -18,7 +19,10 @@ static const char *name_of(const char *root, const char *path)
 		return path;
 	if (path[length] == '/')
 		return path + length + 1;
-	return path[length] ? path : strrchr(path, '/') + 1; /* the folder itself */
+	if (path[length])
+		return path;
+	slash = strrchr(path, '/'); /* the folder itself; what a guest says need not have one */
+	return slash ? slash + 1 : path;
 }
 
 static void add(json_t *events, const char *root, const char *path, const char *type)
