@@ -30,6 +30,8 @@ ANSWERS = {
     "proc.attach": {"exit_code": 0, "timed_out": False, "duration_ms": 1},
     "proc.list": {"processes": []},
     "proc.signal": {},
+    "proc.resize": {},
+    "proc.read": {"next": 1, "exited": False},
     "proc.stdin": {"bytes": 1},
     "fs.read": {"bytes": 1},
     "fs.write": {"bytes": 1, "path": "/a"},
@@ -240,7 +242,7 @@ class Liar:
             self.send(CLOSES[lie](stream))
         elif op not in ("tcp", "fs.watch"):
             answer = ANSWERS.get(op, {})
-            if op == "exec" and request.get("background"):
+            if op == "exec" and request.get("background") and not request.get("attached"):
                 answer = {"pid": 7}
             self.send(frame(CLOSE, {"ok": True, **answer}, stream))
 

@@ -4,6 +4,7 @@
 import http.client
 import json
 import os
+import socket
 import struct
 import time
 
@@ -155,6 +156,66 @@ def test_a_stream_of_lies_ends(gvisor, route, what):
         if what != "events":
             assert failed(sandbox)["reason"]
     response.connection.close()
+    gvisor.check()
+    sandbox.delete()
+
+
+# The same operations in other dialects: (method, path, body, port of E2B's servers).
+DIALECTS = {
+    "e2b start": ("POST", "/process.Process/Start", {"process": {"cmd": "x"}}, 49983), "e2b connect": ("POST", "/process.Process/Connect", {"process": {"pid": 7}}, 49983),
+    "e2b processes": ("POST", "/process.Process/List", {}, 49983), "e2b signal": ("POST", "/process.Process/SendSignal", {"process": {"pid": 7}}, 49983),
+    "e2b size": ("POST", "/process.Process/Update", {"process": {"pid": 7}, "pty": {"size": {"rows": 1, "cols": 1}}}, 49983),
+    "e2b input": ("POST", "/process.Process/SendInput", {"process": {"pid": 7}, "input": {"stdin": "eA=="}}, 49983),
+    "e2b stat": ("POST", "/filesystem.Filesystem/Stat", {"path": "/a"}, 49983), "e2b list": ("POST", "/filesystem.Filesystem/ListDir", {"path": "/"}, 49983),
+    "e2b mkdir": ("POST", "/filesystem.Filesystem/MakeDir", {"path": "/a"}, 49983), "e2b watch": ("POST", "/filesystem.Filesystem/WatchDir", {"path": "/"}, 49983),
+    "e2b watcher": ("POST", "/filesystem.Filesystem/CreateWatcher", {"path": "/"}, 49983), "e2b read": ("GET", "/files?path=/a", None, 49983),
+    "e2b write": ("POST", "/files?path=/a", "x", 49983), "e2b metrics": ("GET", "/metrics", None, 49983), "e2b environment": ("GET", "/envs", None, 49983),
+    "e2b code": ("POST", "/execute", {"code": "1"}, 49999), "e2b context": ("POST", "/contexts", {}, 49999), "e2b contexts": ("GET", "/contexts", None, 49999),
+    "podflare code": ("POST", "/podflare/v1/sandboxes/{id}/exec", {"code": "1"}, None), "podflare terminal": ("POST", "/podflare/v1/sandboxes/{id}/pty", {"argv": ["x"]}, None),
+    "podflare terminals": ("GET", "/podflare/v1/sandboxes/{id}/pty", None, None), "podflare attach": ("GET", "/podflare/v1/sandboxes/{id}/pty/7/attach", None, None),
+    "podflare read": ("POST", "/podflare/v1/sandboxes/{id}/pty/7/read", {}, None), "podflare input": ("POST", "/podflare/v1/sandboxes/{id}/pty/7/input", {"data_b64": "eA=="}, None),
+    "podflare replay": ("GET", "/podflare/v1/sandboxes/{id}/replay", None, None), "cloudflare exec": ("POST", "/v1/sandbox/{id}/exec", {"argv": ["x"]}, None),
+    "cloudflare read": ("GET", "/v1/sandbox/{id}/file/a", None, None), "cloudflare pack": ("POST", "/v1/sandbox/{id}/persist", {}, None),
+    "cloudflare unpack": ("POST", "/v1/sandbox/{id}/hydrate", "x", None),
+}
+
+
+@pytest.mark.parametrize("what", ["numbers", "lists", "huge", "rude_error", "events", "dies_after_the_first_event", None])
+def test_the_other_dialects_are_lied_to(gvisor, what):
+    for method, path, body, port in DIALECTS.values():
+        sandbox = lie(gvisor, what)
+        send = {"E2b-Sandbox-Id": sandbox.id, "E2b-Sandbox-Port": str(port)} if port else {}
+        if path.rpartition("/")[2] in ("Start", "Connect", "WatchDir"):
+            send["Content-Type"], frame = "application/connect+json", json.dumps(body).encode()
+            body = struct.pack(">BI", 0, len(frame)) + frame
+        try:
+            response = gvisor.client.open(method, path.format(id=sandbox.id), body, send)
+            if "Watch" not in path:  # which ends with its client
+                response.read()
+            response.connection.close()
+        except (http.client.RemoteDisconnected, http.client.IncompleteRead):
+            assert what, "only to one whose sandbox has ended"
+        gvisor.check()
+        sandbox.delete()
+
+
+@pytest.mark.parametrize("what", ["silent", "endless"])
+def test_who_leaves_in_another_dialect_leaves_nothing_behind(gvisor, what):
+    sandbox = lie(gvisor, what)
+    for name, (method, path, body, port) in DIALECTS.items():
+        body = body.encode() if isinstance(body, str) else b"" if body is None else json.dumps(body).encode()
+        kind = "application/json"
+        if path.rpartition("/")[2] in ("Start", "Connect", "WatchDir"):
+            body, kind = struct.pack(">BI", 0, len(body)) + body, "application/connect+json"
+        head = f"{method} {path.format(id=sandbox.id)} HTTP/1.1\r\nHost: localhost\r\nX-API-Key: {gvisor.client.key}\r\nContent-Type: {kind}\r\n"
+        if port:
+            head += f"E2b-Sandbox-Id: {sandbox.id}\r\nE2b-Sandbox-Port: {port}\r\n"
+        for missing in (0, 1, 1000):
+            with socket.create_connection(("127.0.0.1", gvisor.daemon.port)) as connection:
+                connection.sendall(f"{head}Content-Length: {len(body) + missing}\r\n\r\n".encode() + body)
+                time.sleep(0.02)
+        assert gvisor.daemon.process.poll() is None, name
+    gvisor.tell("", None)
     gvisor.check()
     sandbox.delete()
 
