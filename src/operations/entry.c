@@ -20,7 +20,7 @@ struct VialEntry {
 	VialVerb verb;
 	VialAuditEntry *audit; /* NULL: a verb without a record */
 	VialSandbox *sandbox;
-	char *project, *principal_id;
+	char *project, *principal_id, *runner_id; /* runner: as whose run it counts */
 	gboolean is_run;   /* counted among those under way */
 	gint64 started_us; /* monotonic */
 	gint64 began_us;   /* wall clock */
@@ -128,12 +128,13 @@ static void take_trace(VialEntry *entry, const VialOrigin *origin)
 static void entry_free(VialEntry *entry)
 {
 	if (entry->is_run)
-		vial_quota_end_run(entry->app, entry->project, entry->principal_id);
+		vial_quota_end_run(entry->app, entry->project, entry->runner_id);
 	if (entry->sandbox)
 		vial_sandbox_unref(entry->sandbox);
 	json_decref(entry->model_call);
 	g_free(entry->project);
 	g_free(entry->principal_id);
+	g_free(entry->runner_id);
 	g_free(entry);
 }
 
@@ -176,7 +177,10 @@ static VialEntry *begin(const VialCaller *caller, VialVerb verb, VialSandbox *sa
 	entry->principal_id = g_strdup(principal ? principal->id : "");
 	take_trace(entry, caller->origin);
 	if (rules->is_run && principal) {
-		if (!vial_quota_begin_run(caller->app, principal, error)) {
+		const VialIdentity *runner = vial_quota_runner(principal, sandbox);
+
+		entry->runner_id = g_strdup(runner->id);
+		if (!vial_quota_begin_run(caller->app, runner, error)) {
 			vial_entry_refuse(caller, verb, sandbox, NULL, error ? *error : NULL);
 			json_decref(body);
 			entry_free(entry);

@@ -462,6 +462,14 @@ static gboolean fits_runs(const Scope *scope, const VialQuotas *quotas, gint64 r
 	                      *text ? " (" : "", text, *text ? ")" : "", quotas->max_concurrent_runs);
 }
 
+const VialIdentity *vial_quota_runner(const VialIdentity *principal, const VialSandbox *sandbox)
+{
+	gboolean is_token = sandbox && sandbox->key_id && principal->kind == VIAL_PRINCIPAL_SANDBOX;
+	const VialKey *key = is_token ? vial_keys_find(sandbox->app->keys, sandbox->key_id) : NULL;
+
+	return key ? vial_key_identity(key) : principal;
+}
+
 gboolean vial_quota_begin_run(VialApp *app, const VialIdentity *principal, GError **error)
 {
 	VialQuotaBook *book = app->quota_book;

@@ -30,6 +30,8 @@ guint vial_quota_promised(VialApp *app, const char *project); /* NULL: in all */
 gint64 vial_quota_awake_memory_mb(VialApp *app);
 
 /* Code or a command that runs. */
+/* Whose run it is: what is run with a sandbox's own token counts as by the key that made it. Borrowed; `principal` where there is no such key. */
+const VialIdentity *vial_quota_runner(const VialIdentity *principal, const VialSandbox *sandbox);
 gboolean vial_quota_begin_run(VialApp *app, const VialIdentity *principal, GError **error);
 guint64 vial_quota_runs_total(VialApp *app, const char *project); /* since the start */
 void vial_quota_end_run(VialApp *app, const char *project, const char *principal_id);

@@ -246,3 +246,14 @@ def test_who_may_only_look_is_shown_no_token(daemon, box):
     viewer, runner = ({"X-API-Key": add_key(daemon, "default", role=role)} for role in ("viewer", "runner"))
     assert "envdAccessToken" not in ask(daemon, "GET", f"/sandboxes/{box.sandbox_id}", viewer).json()
     assert ask(daemon, "GET", f"/sandboxes/{box.sandbox_id}", runner).json()["envdAccessToken"] == box._envd_access_token
+
+
+def test_what_a_token_runs_counts_as_by_the_key_that_made_the_sandbox(daemon):
+    key = add_key(daemon, "default", limits={"max_concurrent_runs": 1})
+    with e2b_box.create(daemon, api_key=key) as own, e2b_box.create(daemon, api_key=key) as second:
+        running = own.commands.run("sleep 1000", background=True)
+        for box in (own, second):
+            answer = ask(daemon, "POST", "/process.Process/Start", {**headers(box), **STREAM}, frame(ID))
+            assert frames(answer.body)[-1][1]["error"]["code"] == "resource_exhausted", answer.body
+        running.kill()
+        wait_until(lambda: "error" not in frames(ask(daemon, "POST", "/process.Process/Start", {**headers(second), **STREAM}, frame(ID)).body)[-1][1])
