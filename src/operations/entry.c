@@ -21,9 +21,9 @@ struct VialEntry {
 	VialAuditEntry *audit; /* NULL: a verb without a record */
 	VialSandbox *sandbox;
 	char *project, *principal_id, *runner_id; /* runner: as whose run it counts */
-	gboolean is_run;   /* counted among those under way */
-	gint64 started_us; /* monotonic */
-	gint64 began_us;   /* wall clock */
+	gboolean is_run;                          /* counted among those under way */
+	gint64 started_us;                        /* monotonic */
+	gint64 began_us;                          /* wall clock */
 	guint64 bytes_in, bytes_out;
 	VialNetMark network;
 	char trace_id[TRACE_DIGITS + 1], span_id[SPAN_DIGITS + 1], parent_span_id[SPAN_DIGITS + 1]; /* "" for none */
