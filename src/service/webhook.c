@@ -16,6 +16,8 @@
 #define MAX_WAITING 1000
 #define MAX_TRIES 5
 #define FIRST_RETRY_US G_USEC_PER_SEC
+/* What waits at the end is still delivered, by a receiver that is quick. */
+#define LEAVING_US (5 * G_USEC_PER_SEC)
 #define MAX_SECRET_BYTES 4096
 
 struct VialWebhook {
@@ -26,6 +28,7 @@ struct VialWebhook {
 	GCond has_news;
 	GQueue waiting;       /* under the lock: texts */
 	gboolean is_stopping; /* under the lock */
+	gint64 stops_at_us;   /* then */
 };
 
 /* Posting */
@@ -125,6 +128,11 @@ static gboolean deliver_patiently(VialWebhook *webhook, const char *text)
 	return FALSE;
 }
 
+static gboolean has_time(const VialWebhook *webhook)
+{
+	return !webhook->is_stopping || g_get_monotonic_time() < webhook->stops_at_us;
+}
+
 static gpointer deliver_all(gpointer data)
 {
 	VialWebhook *webhook = data;
@@ -135,7 +143,7 @@ static gpointer deliver_all(gpointer data)
 		g_autofree char *text = g_queue_pop_head(&webhook->waiting);
 
 		if (text)
-			goes_on = deliver_patiently(webhook, text) || !webhook->is_stopping;
+			goes_on = (deliver_patiently(webhook, text) || !webhook->is_stopping) && has_time(webhook);
 		else if (webhook->is_stopping)
 			goes_on = FALSE;
 		else
@@ -220,6 +228,7 @@ void vial_webhook_free(VialWebhook *webhook)
 		return;
 	g_mutex_lock(&webhook->lock);
 	webhook->is_stopping = TRUE;
+	webhook->stops_at_us = g_get_monotonic_time() + LEAVING_US;
 	g_cond_broadcast(&webhook->has_news);
 	g_mutex_unlock(&webhook->lock);
 	g_thread_join(webhook->thread);

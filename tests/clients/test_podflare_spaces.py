@@ -27,7 +27,7 @@ def podflare(python_packages):
 
 
 class Receiver(http.server.ThreadingHTTPServer):
-    """Takes events; `answers` are the statuses of the first ones, then 204."""
+    """Takes events; `answers` are the statuses of the first ones (or functions that give them), then 204."""
 
     def __init__(self, *answers):
         super().__init__(("127.0.0.1", 0), Hook)
@@ -45,7 +45,8 @@ class Receiver(http.server.ThreadingHTTPServer):
 class Hook(http.server.BaseHTTPRequestHandler):
     def do_POST(self):
         self.server.heard.append((self.path, self.headers, self.rfile.read(int(self.headers["Content-Length"]))))
-        self.send_response(self.server.answers.pop(0) if self.server.answers else 204)
+        answer = self.server.answers.pop(0) if self.server.answers else 204
+        self.send_response(answer() if callable(answer) else answer)
         self.send_header("Location", "/elsewhere")
         self.end_headers()
 
@@ -53,6 +54,13 @@ class Hook(http.server.BaseHTTPRequestHandler):
 
     def log_message(self, *_):
         pass
+
+
+def slowly(status):
+    def answer():
+        time.sleep(4)
+        return status
+    return answer
 
 
 @pytest.fixture
@@ -142,6 +150,18 @@ def test_a_receiver_that_is_away_holds_up_nobody(podflare, start_daemon, receive
     started = time.monotonic()
     daemon.stop()
     assert time.monotonic() - started < slow(20)
+
+
+def test_a_receiver_that_is_slow_does_not_hold_up_the_end(start_daemon, receiver):
+    """It takes every event, each after four seconds: eight of them are half a minute."""
+    hook = receiver(*[slowly(204)] * 8)
+    daemon = start_daemon("--frozen-webhook-url", hook.url)
+    client = daemon.client()
+    for _ in range(8):
+        client.create(idle_seconds=1, on_idle="hibernate")
+    wait_until(lambda: set(states(client).values()) == {"hibernated"}, 60)
+    daemon.stop()
+    assert 1 <= len(hook.heard) < 8
 
 
 @pytest.mark.parametrize("address", ["ftp://127.0.0.1/", "http://user:word@127.0.0.1/", "127.0.0.1"])
