@@ -30,7 +30,7 @@ soak:
 
 lab:
 	@scripts/install-deps build run guest lab
-	@scripts/build
+	@scripts/build all
 	@VIAL_DATA=$${VIAL_DATA_TEST:-/var/lib/vial-test} scripts/build-image minimal
 	@exec scripts/lab
 
