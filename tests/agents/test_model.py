@@ -5,7 +5,7 @@ Every call appends a word of its own to a file of its session and reads the file
 given, which of those were answered, and whether it has been ended since. So it sees when a word is lost, when one turns up in another's file, and when a call
 says `fresh` of what is not, or the other way round. Calls come in bursts of several threads, often to the same session; a crash comes in the middle of one.
 
-VIAL_MODEL_SEED repeats the choices of a run (not the order of threads); VIAL_AGENT_MODEL_SECONDS (60) is how long it goes on.
+VIAL_MODEL_SEED repeats the choices of a run (not the order of threads); VIAL_AGENT_MODEL_SECONDS (60) is how long it goes on at least.
 """
 
 import itertools
@@ -19,6 +19,7 @@ from people import Agent, named
 from vial import ApiError
 
 SECONDS = float(os.environ.get("VIAL_AGENT_MODEL_SECONDS", 60))
+ENOUGH_CALLS = 20  # it goes on for longer where a machine, the emulated one above all, does not come to that
 AGENTS, VERSIONS, SESSIONS, USERS = 20, 5, ("a", "b", "c"), (None, "ann", "bob")
 MOST_SESSIONS = 10  # alive at a time: the machine is small
 BURST = 6
@@ -211,11 +212,10 @@ def test_nobody_ever_shares_and_nothing_is_lost(start_daemon):
     rng = random.Random(seed)
     world = World(start_daemon(), rng)
     verbs, deadline = [], time.monotonic() + SECONDS
-    while time.monotonic() < deadline and not world.problems:
+    while (time.monotonic() < deadline or world.done["call"] < ENOUGH_CALLS) and not world.problems:
         verbs.append(rng.choices(list(WEIGHTS), list(WEIGHTS.values()))[0])
         getattr(world, verbs[-1])()
         world.thin_out()
     world.check()
     assert not world.problems, f"seed {seed}, after {verbs[-12:]} ({dict(world.done)}): {world.problems[:4]}"
-    assert world.done["call"] >= 20, world.done
     print(f"seed {seed}: {dict(Counter(verbs))}, {dict(world.done)}")
