@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See process.h. What it talks through is made by processpipes.c, stdin is processinput.c, the CLOSE of an exec is in finish(). */
+/*
+ * See process.h. What it talks through is made by processpipes.c, stdin is processinput.c, who is told what on a terminal processterm.c; the CLOSE of
+ * an exec is in finish().
+ */
 #include "process.h"
 
 #include <errno.h>
@@ -7,16 +10,13 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "cmdline.h"
 #include "processinput.h"
 #include "processpipes.h"
-#include "procfs.h"
 #include "procguard.h"
-#include "pty.h"
 #include "signals.h"
 #include "wire/wire.h"
 
@@ -460,26 +460,7 @@ void vial_process_attach(struct vial_process_run *run, struct vial_stream *strea
 	attach(run, stream, is_past_told, false);
 }
 
-/* --- signals and deadlines --- */
-
-static bool kill_on_terminal(const struct vial_process *process, void *data)
-{
-	const struct vial_process_run *run = data;
-
-	if (process->session == run->outer_pid)
-		kill(process->pid, SIGKILL);
-	return true;
-}
-
-int vial_process_signal(struct vial_process_run *run, int signal)
-{
-	int result = run->child ? vial_child_signal(run->child, signal, true) : -ESRCH;
-
-	/* The jobs of a shell have groups of their own, and nothing else would end them. */
-	if (result == 0 && signal == SIGKILL && run->is_pty && run->outer_pid > 1)
-		vial_procfs_for_each(kill_on_terminal, run);
-	return result;
-}
+/* --- ends and deadlines --- */
 
 static void on_unkillable(struct vial_timer *timer, void *data)
 {
@@ -502,31 +483,11 @@ static void on_grace_over(struct vial_timer *timer, void *data)
 	vial_timer_set(&run->grace, UNKILLABLE_MS, on_unkillable, run);
 }
 
-static bool tell_hung_up(const struct vial_process *process, void *data)
-{
-	const struct vial_process_run *run = data;
-
-	if (process->session == run->outer_pid) {
-		kill(process->pid, SIGHUP);
-		kill(process->pid, SIGCONT);
-	}
-	return true;
-}
-
 void vial_process_end(struct vial_process_run *run)
 {
 	if (!run->child || run->grace.is_set)
 		return;
-	/*
-	 * A terminal hangs up: everyone on it is told, since the jobs of a shell have groups of their own, gVisor does not tell them when the shell
-	 * is gone, and an interactive shell does not heed SIGTERM.
-	 */
-	if (run->is_pty && run->outer_pid > 1)
-		vial_procfs_for_each(tell_hung_up, run);
-	else
-		vial_child_signal(run->child, SIGTERM, true);
-	/* A stopped process would not notice. */
-	vial_child_signal(run->child, SIGCONT, true);
+	vial_process_ask_to_end(run);
 	vial_timer_set(&run->grace, GRACE_MS, on_grace_over, run);
 }
 
@@ -536,24 +497,6 @@ static void on_deadline(struct vial_timer *timer, void *data)
 
 	run->is_timed_out = true;
 	vial_process_end(run);
-}
-
-static bool tell_resized(const struct vial_process *process, void *data)
-{
-	const struct vial_process_run *run = data;
-
-	if (process->session == run->outer_pid)
-		kill(process->pid, SIGWINCH);
-	return true;
-}
-
-void vial_process_resize(struct vial_process_run *run, unsigned short rows, unsigned short columns)
-{
-	if (!run->is_pty || run->outputs[0].fd < 0 || run->outer_pid <= 1)
-		return;
-	vial_pty_resize(run->outputs[0].fd, rows, columns);
-	/* To everyone on the terminal: gVisor does not say who is in its foreground, and others ignore it by default. */
-	vial_procfs_for_each(tell_resized, run);
 }
 
 /* --- the exec's stream --- */

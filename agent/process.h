@@ -107,6 +107,8 @@ void vial_process_listen(struct vial_attached *attached);
 void vial_process_detach(struct vial_attached *attached);
 /* SIGTERM to its group, SIGKILL after the grace time. */
 void vial_process_end(struct vial_process_run *run);
+/* The first half of that: SIGTERM to its group, or a hang-up of its terminal. It has not exited. */
+void vial_process_ask_to_end(struct vial_process_run *run);
 /* To its group; SIGKILL to everyone on its terminal, where it has one. */
 int vial_process_signal(struct vial_process_run *run, int signal);
 void vial_process_resize(struct vial_process_run *run, unsigned short rows, unsigned short columns);
