@@ -8,11 +8,18 @@ from pathlib import Path
 import pytest
 
 from test_states import wait_for
-from vial import Daemon
+from vial import Daemon, slow
 
-MB = 1024 * 1024
 TIERS = ["2x2", "2x4", "2x8", "2x16", "4x2", "4x4", "4x8", "4x16"]
-TOUCH = "import mmap; m = mmap.mmap(-1, {mb} << 20); [m.__setitem__(i, 1) for i in range(0, {mb} << 20, 4096)]; print('held')"
+# In pieces: Linux refuses at once what can never fit, and nobody has run out of memory then.
+TOUCH = """
+import mmap
+pieces = []
+for _ in range({mb} // 10):
+    pieces.append(mmap.mmap(-1, 10 << 20))
+    for i in range(0, 10 << 20, 4096): pieces[-1][i] = 1
+print('held')
+"""
 
 
 def daemon_with(*options, **faults):
@@ -39,6 +46,17 @@ def seen(sandbox):
     return [int(word) for word in text[:4]], int(text[4])
 
 
+def is_all(sandbox, total_kb, memory_mb):
+    """gVisor shows what was promised; Linux keeps its own code and the list of its pages out of MemTotal."""
+    whole_kb = memory_mb * 1024
+    return total_kb == whole_kb if sandbox.info["engine"] == "gvisor" else whole_kb * 0.9 < total_kb <= whole_kb
+
+
+def assert_sees(sandbox, cpu, memory_mb):
+    processors, total_kb = seen(sandbox)
+    assert processors == [cpu] * 4 and is_all(sandbox, total_kb, memory_mb), (processors, total_kb, memory_mb)
+
+
 @pytest.mark.parametrize("tier", TIERS)
 def test_every_tier_is_a_restore_and_the_guest_sees_its_processors_and_memory(sized, tier):
     cpu, memory_gb = (int(part) for part in tier.split("x"))
@@ -48,7 +66,7 @@ def test_every_tier_is_a_restore_and_the_guest_sees_its_processors_and_memory(si
     try:
         assert (sandbox.info["tier"], sandbox.info["cpu"], sandbox.info["memory_mb"]) == (tier, cpu, memory_gb * 1024)
         assert sandbox.info["boot_mode"] in ("restore", "pool")
-        assert seen(sandbox) == ([cpu] * 4, memory_gb * MB)
+        assert_sees(sandbox, cpu, memory_gb * 1024)
         assert sandbox.call("POST", "/run", {"code": "__import__('os').cpu_count()"})["results"][-1]["text/plain"] == str(cpu)
     finally:
         sandbox.delete()
@@ -63,7 +81,7 @@ def test_a_size_in_between_is_a_restore_too_and_has_no_name(sized):
     sandbox = sized.client().create(cpu=3, memory_mb=3000)
     try:
         assert "tier" not in sandbox.info and sandbox.info["boot_mode"] in ("restore", "pool")
-        assert seen(sandbox) == ([3] * 4, 3000 * 1024)
+        assert_sees(sandbox, 3, 3000)
     finally:
         sandbox.delete()
 
@@ -71,8 +89,8 @@ def test_a_size_in_between_is_a_restore_too_and_has_no_name(sized):
 def test_an_allocation_below_the_limit_works_and_one_above_it_is_out_of_memory(sized):
     sandbox = sized.client().create(memory_mb=1536)
     try:
-        assert sandbox.exec(f"python3 -c \"{TOUCH.format(mb=1150)}\"")["stdout"] == "held\n"
-        above = sandbox.exec(f"python3 -c \"{TOUCH.format(mb=1600)}\"")
+        assert sandbox.exec(f"python3 -c \"{TOUCH.format(mb=1150)}\"", timeout_seconds=slow(60))["stdout"] == "held\n"
+        above = sandbox.exec(f"python3 -c \"{TOUCH.format(mb=1600)}\"", timeout_seconds=slow(60))
         assert above.get("oom") is True and above["stdout"] == "", above
         assert sandbox.exec("echo here")["stdout"] == "here\n"
     finally:
@@ -93,7 +111,7 @@ def test_forks_snapshots_and_sleep_keep_the_size(sized):
         assert copy["tier"] == "4x4"
         assert client.call("POST", f"/v1/sandboxes/{copy['id']}/exec", {"cmd": "nproc"})["stdout"] == "4\n"
         sandbox.call("POST", "/hibernate")
-        assert seen(sandbox) == ([4] * 4, 4 * MB)
+        assert_sees(sandbox, 4, 4096)
         client.call("DELETE", f"/v1/snapshots/{snapshot['id']}")
     finally:
         for one in children:
@@ -125,7 +143,7 @@ def test_the_pool_has_ready_what_was_asked_for_and_tells_so(sized):
     first.delete()
     wait_for(lambda: ready() == [1], 120)
     second = client.create(memory_mb=2500)
-    assert second.info["boot_mode"] == "pool" and seen(second)[1] == 2500 * 1024
+    assert second.info["boot_mode"] == "pool" and is_all(second, seen(second)[1], 2500)
     second.delete()
 
 
