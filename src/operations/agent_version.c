@@ -11,6 +11,7 @@
 #include "service/custom_templates.h"
 #include "service/quota.h"
 #include "service/slots.h"
+#include "util/base64.h"
 #include "util/json.h"
 
 /* What an agent has kernels for (agent/kernellang.c), by their own names: a version is never changed, so what no call could run is no part of one. */
@@ -35,13 +36,6 @@ static gboolean check_languages(const json_t *languages, GError **error)
 	return TRUE;
 }
 
-static gboolean is_base64(const char *text)
-{
-	gsize body = strspn(text, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"), padding = strspn(text + body, "=");
-
-	return text[body + padding] == '\0' && padding <= 2 && (body + padding) % 4 == 0;
-}
-
 /* How many bytes it holds; -1 with an error. */
 static gint64 check_file(json_t *file, gsize index, GError **error)
 {
@@ -63,7 +57,7 @@ static gint64 check_file(json_t *file, gsize index, GError **error)
 		vial_fail(error, VIAL_ERROR_INVALID, "field \"%s\" must have either content (text) or content_base64", field);
 		return -1;
 	}
-	if (encoded && !is_base64(encoded)) {
+	if (encoded && !vial_base64_is_valid(encoded)) {
 		vial_fail(error, VIAL_ERROR_INVALID, "field \"%s.content_base64\" is not Base64", field);
 		return -1;
 	}

@@ -76,6 +76,17 @@ def test_a_stranger_who_knows_an_id_gets_nothing(daemon, box, other, call):
     assert box.files.read("/tmp/kept") == "kept" and not box.files.exists("/tmp/stranger")
 
 
+@pytest.mark.parametrize("text", ["not base64!", "YQ", "YQ==YQ==", "Y===", "YWE=\n", "\u00e4aaa"])
+def test_input_that_is_no_base64_is_refused_and_not_typed(daemon, box, text):
+    pid = box.commands.run("cat > /tmp/typed", background=True, stdin=True).pid
+    answer = ask(daemon, "POST", "/process.Process/SendInput", headers(box), {"process": {"pid": pid}, "input": {"stdin": text}})
+    assert answer.status == 400 and "Base64" in answer.json()["message"], answer.body
+    box.commands.send_stdin(pid, "a")
+    assert wait_until(lambda: box.files.exists("/tmp/typed") and box.files.read("/tmp/typed") == "a", 10)
+    box.commands.kill(pid)
+    box.files.remove("/tmp/typed")
+
+
 def test_its_own_token_and_a_key_of_its_project_do_open_it(daemon, box):
     for send in (headers(box), headers(box, **{"X-Access-Token": None, "X-API-Key": daemon.key}), headers(box, **{"X-Access-Token": None, "Authorization": f"Bearer {daemon.key}"})):
         answer = ask(daemon, "GET", "/files?path=/tmp/kept", send)

@@ -162,6 +162,17 @@ def test_one_in_no_sandbox_is_refused(podflare, transport, monkeypatch):
     assert [end.response.status_code for end in ends] == [404]
 
 
+def test_input_that_is_no_base64_is_refused_and_not_typed(daemon, box):
+    pty, screen = open_terminal(box, cmd="cat")
+    path = f"/podflare/v1/sandboxes/{box.id}/pty/{pty.id}/input"
+    for text in ("not base64!", "YQ", "Y==="):
+        answer = daemon.client().ask("POST", path, {"data_b64": text})
+        assert answer.status == 400 and "Base64" in answer.json()["error"], answer.body
+    pty.send_input("typed\n")
+    assert screen.expect("typed").start() == 0
+    pty.kill()
+
+
 @covers("Podflare Python 0.0.22", "Client.pty_read", differs="`seq` is the number of the next byte, to be given as `since_seq`; the original's form is not known.")
 def test_it_can_be_read_piece_by_piece(transport, box):
     pty, screen = open_terminal(box, "stty -echo; echo ready; while read n; do seq -s, $n; done; exit 3")

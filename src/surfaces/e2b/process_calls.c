@@ -8,6 +8,7 @@
 #include "operations/terminal.h"
 #include "surfaces/e2b/data.h"
 #include "surfaces/e2b/process.h"
+#include "util/base64.h"
 #include "util/json.h"
 
 /* How the agent ends a line that it has cut (agent/cmdline.h). */
@@ -33,8 +34,7 @@ GBytes *vial_e2b_process_bytes(const json_t *message, GError **error)
 {
 	json_t *input = NULL;
 	const char *text = NULL;
-	guchar *bytes;
-	gsize size;
+	GBytes *bytes;
 
 	if (!vial_decode_object(message, "input", &input, error) || !vial_decode_text(input, "stdin", &text, error) ||
 	    !vial_decode_text(input, "pty", &text, error))
@@ -43,8 +43,10 @@ GBytes *vial_e2b_process_bytes(const json_t *message, GError **error)
 		vial_fail(error, VIAL_ERROR_INVALID, "input has neither stdin nor pty");
 		return NULL;
 	}
-	bytes = g_base64_decode(text, &size);
-	return g_bytes_new_take(bytes, size);
+	bytes = vial_base64_decode(text);
+	if (!bytes)
+		vial_fail(error, VIAL_ERROR_INVALID, "what is to be put in is not Base64");
+	return bytes;
 }
 
 gboolean vial_e2b_terminal_size(const json_t *message, gboolean *out_is_terminal, gint64 *out_rows, gint64 *out_cols, GError **error)

@@ -13,6 +13,7 @@
 #include "operations/surface_user.h"
 #include "surfaces/podflare/handlers.h"
 #include "surfaces/shared/surface.h"
+#include "util/base64.h"
 #include "util/json.h"
 
 static gboolean send_event(VialExchange *exchange, json_t *event)
@@ -189,15 +190,16 @@ void vial_podflare_pty_list(VialRequest *request)
 static GBytes *decode_input(const json_t *body, GError **error)
 {
 	const char *text = NULL;
-	guchar *bytes;
-	gsize size;
+	GBytes *bytes;
 
 	if (!vial_decode_text(body, "data_b64", &text, error))
 		return NULL;
 	if (!text)
 		return vial_fail(error, VIAL_ERROR_INVALID, "field \"data_b64\" is required"), NULL;
-	bytes = g_base64_decode(text, &size);
-	return g_bytes_new_take(bytes, size);
+	bytes = vial_base64_decode(text);
+	if (!bytes)
+		vial_fail(error, VIAL_ERROR_INVALID, "field \"data_b64\" is not Base64");
+	return bytes;
 }
 
 static void on_fed(const char *path, gint64 bytes, const GError *error, gpointer data)
