@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from wireclient import MAIN, STDERR, STDOUT
+from wireclient import MAIN, STDERR, STDOUT, wait_until
 
 
 def code_of(box, **fields):
@@ -29,12 +29,15 @@ def test_exit_status_and_signals_are_told_apart(box):
 
 
 def test_stdout_and_stderr_keep_their_order(box):
-    stream = box.open("exec", cmd="for i in 1 2 3; do echo out$i; sleep 1; echo err$i >&2; sleep 1; done")
+    """The next line is only printed when the one before has arrived: what is in two pipes at a time has no order."""
+    wait = "n=$((n + 1)); until [ -e /tmp/seen-$n ]; do sleep 0.05; done"
+    stream = box.open("exec", cmd=f"for i in 1 2 3; do echo out$i; {wait}; echo err$i >&2; {wait}; done")
     seen = []
     while True:
         kind, channel, value = stream.next()
         if kind == "data":
             seen.append((channel, value))
+            box.write(f"/tmp/seen-{len(seen)}", b"")
         if kind == "close":
             break
     assert seen == [(STDOUT, b"out1\n"), (STDERR, b"err1\n"), (STDOUT, b"out2\n"), (STDERR, b"err2\n"), (STDOUT, b"out3\n"),
@@ -105,35 +108,33 @@ def test_users_by_name_and_number(box):
 
 
 def test_a_timeout_ends_the_whole_group(box):
-    started = time.monotonic()
-    result = box.run("sleep 100 & sleep 100", timeout_ms=300).result
-    assert result["timed_out"] and result["signal"] == "TERM" and time.monotonic() - started < 5
-    assert box.run("pgrep -c sleep || true").stdout.strip() == "0"
+    result = box.run("sleep 1000 & sleep 1000", timeout_ms=300).result
+    assert result["timed_out"] and result["signal"] == "TERM"
+    assert wait_until(lambda: box.run("pgrep -c sleep || true").stdout.strip() == "0")
 
 
 def test_a_program_that_ignores_term_is_killed_after_the_grace_time(box):
     started = time.monotonic()
-    result = box.run("trap '' TERM; while :; do sleep 0.1; done", timeout_ms=3000).result
-    assert result["timed_out"] and result["signal"] == "KILL" and 4.5 < time.monotonic() - started < 40
+    result = box.run("trap '' TERM; while :; do sleep 0.1; done", timeout_ms=12_000).result
+    assert result["timed_out"] and result["signal"] == "KILL" and time.monotonic() - started > 13.5
 
 
 def test_cancel_ends_it_and_close_still_comes(box):
     stream = box.open("exec", cmd="sleep 100")
     stream.next_event()
     stream.cancel()
-    assert stream.collect(10).result["signal"] == "TERM"
+    assert stream.collect().result["signal"] == "TERM"
 
 
 def test_cancel_before_it_has_started(box):
     stream = box.open("exec", cmd="sleep 100")
     stream.cancel()
-    assert stream.collect(10).result["cancelled"]
+    assert stream.collect().result["cancelled"]
 
 
 def test_a_background_child_that_holds_the_pipe_does_not_hold_the_answer(box):
-    started = time.monotonic()
-    answer = box.run("echo before; sleep 30 & echo after")
-    assert answer.stdout == "before\nafter\n" and time.monotonic() - started < 5
+    answer = box.run("echo before; sleep 1000 & echo after")
+    assert answer.stdout == "before\nafter\n"
     box.run("pkill sleep")
 
 
@@ -194,7 +195,7 @@ def test_eof_on_a_pty_is_control_d(box):
     stream.next_event()
     stream.send_data(b"hello\n")
     stream.send_eof()
-    answer = stream.collect(10)
+    answer = stream.collect()
     assert b"hello" in answer.main and answer.result["exit_code"] == 0
 
 
@@ -202,12 +203,12 @@ def test_a_program_that_lets_go_of_its_terminal_is_not_hung_up(box):
     """cat does so just before it exits; whoever closed the other end at that moment would end it with SIGHUP."""
     stream = box.open("exec", argv=["sh", "-c", "echo first; exec <&- >&- 2>&-; sleep 0.7; echo second > /dev/tty; exit 7"], pty={"rows": 5, "cols": 20})
     stream.next_event()
-    answer = stream.collect(20)
+    answer = stream.collect()
     assert answer.main == b"first\r\nsecond\r\n" and answer.result["exit_code"] == 7, (answer.main, answer.result)
 
 
 def test_duration_is_measured(box):
-    assert 900 < box.run("sleep 1").result["duration_ms"] < 5000
+    assert 900 < box.run("sleep 1").result["duration_ms"] < 60_000
 
 
 def test_a_program_can_open_dev_stdout_and_dev_stderr(box):

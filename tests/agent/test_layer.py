@@ -174,7 +174,7 @@ echo changed >> /etc/issue
 mkdir -p /run/secrets; echo hush > /run/secrets/token; echo hush > /tmp/token
 mkfifo /opt/app/fifo
 (while true; do date >> /opt/app/busy; sleep 0.01; done) > /dev/null 2>&1 &
-sleep 0.2
+until [ -s /opt/app/busy ]; do sleep 0.05; done
 """
 
 
@@ -322,7 +322,7 @@ while True:
     time.sleep(0.2)
     open('/tmp/alive', 'w').write(data[-3:].decode())
 """)
-        box.run("nohup python3 /workspace/hold.py > /tmp/out 2>&1 & sleep 1; echo mine > /opt/app/changed", user="root")
+        box.run("nohup python3 /workspace/hold.py > /tmp/out 2>&1 & until [ -s /tmp/out ]; do sleep 0.05; done; echo mine > /opt/app/changed", user="root")
         other = restore(box)
         assert "error" not in other.hello()
         other.run("rm -f /tmp/alive", user="root")

@@ -32,13 +32,14 @@ def test_processes_files_and_rings_survive_a_restore(fresh, restore):
 
 def test_streams_go_on_in_the_same_generation_and_are_dropped_in_a_new_one(fresh, restore):
     box = fresh()
-    running = box.open("exec", cmd="for i in $(seq 60); do echo $i; sleep 0.05; done")
+    running = box.open("exec", cmd="seq 30; until [ -e /tmp/go-on ]; do sleep 0.05; done; seq 31 60")
     number = running.next_event()["pid"]
     upload = box.open("fs.write", path="half")
     upload.send_data(b"half")
     watch = box.open("fs.watch", path=".")
     watch.next_event()
     child = restore(box)
+    box.write("/tmp/go-on", b"")
     assert running.collect().stdout.split() == [str(i) for i in range(1, 61)]
     upload.send_eof()
     assert upload.collect().result["bytes"] == 4
@@ -46,6 +47,7 @@ def test_streams_go_on_in_the_same_generation_and_are_dropped_in_a_new_one(fresh
     # In the child nobody had asked: the command runs on in the background, the half upload is gone.
     entry = [process for process in child.call("proc.list").result["processes"] if process["pid"] == number][0]
     assert entry["background"]
+    child.write("/tmp/go-on", b"")
     assert child.open("proc.attach", pid=number).collect().stdout.rstrip().endswith("60")
     assert child.run("ls -A").stdout == ""
 
@@ -100,7 +102,7 @@ def test_a_second_generation_of_snapshots(fresh, restore):
     child = restore(box)
     child.hello(generation="child")
     child.write("depth", b"1")
-    pid = child.run("for i in $(seq 1000); do echo $i; sleep 0.05; done", background=True).result["pid"]
+    pid = child.run("for i in $(seq 100000); do echo $i; sleep 0.05; done", background=True).result["pid"]
     child.bundle = box.bundle
     grandchild = restore(child)
     grandchild.hello(generation="grandchild")

@@ -64,7 +64,7 @@ class Stream:
         self.received_bytes = 0
         self.granted_bytes = INITIAL_CREDIT
 
-    def next(self, timeout=30):
+    def next(self, timeout=60):
         """(kind, channel, value): "data" bytes, "event" dict, "eof" None or "close" dict."""
         try:
             frame = self.frames_in.get(timeout=timeout)
@@ -87,7 +87,7 @@ class Stream:
             return "eof", channel, None
         return "close", 0, json.loads(payload)
 
-    def next_event(self, timeout=30):
+    def next_event(self, timeout=60):
         kind, _, value = self.next(timeout)
         assert kind == "event", (kind, value)
         return value
@@ -265,7 +265,7 @@ class Wire:
         self.send(self.last_stream, OPEN, json.dumps({"op": op, **fields}).encode())
         return stream
 
-    def wait_connection(self, kind, timeout=30):
+    def wait_connection(self, kind, timeout=60):
         deadline = time.monotonic() + timeout
         while True:
             try:
@@ -277,11 +277,11 @@ class Wire:
             if frame[0] == kind:
                 return frame[2]
 
-    def ping(self, payload=b"x", timeout=10):
+    def ping(self, payload=b"x", timeout=60):
         self.send(0, PING, payload)
         return self.wait_connection(PONG, timeout)
 
-    def freeze(self, timeout=30):
+    def freeze(self, timeout=60):
         self.send(0, FREEZE)
         self.wait_connection(FREEZE, timeout)
 
@@ -381,7 +381,7 @@ class Sandbox:
         with open(os.path.join(self.bundle, f"log-{self.name}"), encoding="utf-8", errors="replace") as file:
             return file.read()
 
-    def hello(self, generation=None, timeout=30, **fields):
+    def hello(self, generation=None, timeout=60, **fields):
         self.generation = secrets.token_hex(8) if generation is None else generation
         body = {
             "version": 1, "generation": self.generation, "sandbox_id": "sb" + self.generation, "hostname": "box-" + self.generation[:8],

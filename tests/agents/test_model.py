@@ -8,6 +8,7 @@ says `fresh` of what is not, or the other way round. Calls come in bursts of sev
 VIAL_MODEL_SEED repeats the choices of a run (not the order of threads); VIAL_AGENT_MODEL_SECONDS (60) is how long it goes on at least.
 """
 
+import http.client
 import itertools
 import os
 import random
@@ -97,7 +98,7 @@ class World:
                 if refusal.status >= 500 and refusal.status != 503:
                     self.problems.append(f"{key}: {refusal}")
             return
-        except OSError:  # its viald died
+        except (OSError, http.client.HTTPException):  # its viald died
             with self.lock:
                 owner.is_uncertain = True
             return

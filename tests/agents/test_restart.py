@@ -82,7 +82,7 @@ def test_a_kill_while_sandboxes_are_made_leaves_none_that_no_session_knows(start
     agent.add_version(files=[{"path": f"/workspace/{number}", "content": "x" * 1000} for number in range(30)])
     for patience in (0.3, 1.2):
         for number in range(4):
-            threading.Thread(target=lambda: quietly(agent, f"s{patience}-{number}"), daemon=True).start()
+            threading.Thread(target=quietly, args=(agent, f"s{patience}-{number}"), daemon=True).start()
         time.sleep(patience)
         agent = agent.by(restart(daemon))
         wait_until(lambda: set(boxes(agent.client, agent)) == {item["sandbox_id"] for item in agent.sessions(limit=1000)["items"]})

@@ -9,11 +9,13 @@ import socket
 import socketserver
 import struct
 import sys
+import threading
 import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import parse_qs, urlsplit
 
 PIECE = bytes(range(256)) * 256
+events_seen = threading.Semaphore(0)
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -109,8 +111,12 @@ class Handler(BaseHTTPRequestHandler):
         self.end_headers()
         for n in range(int(query["count"])):
             self.wfile.write(b"data: %d\n\n" % n)
-            time.sleep(float(query.get("pause", 0.1)))
+            events_seen.acquire()
         self.close_connection = True
+
+    def on_next_event(self, query):
+        events_seen.release()
+        self.reply(b"")
 
     def on_endless(self, query):
         self.send_response(200)
@@ -144,7 +150,7 @@ class Handler(BaseHTTPRequestHandler):
     def on_refuse_early(self, query):
         self.reply(b"too much", 413)
         self.request.shutdown(socket.SHUT_WR)
-        time.sleep(10)  # a close with unread bytes would reset the connection, and could overtake the answer
+        time.sleep(100)  # a close with unread bytes would reset the connection, and could overtake the answer
         self.close_connection = True
 
     def on_echo_while_reading(self, query):
@@ -200,7 +206,7 @@ class Handler(BaseHTTPRequestHandler):
                 pass
         except OSError:
             pass
-        with open("/tmp/ws-ended", "a") as file:
+        with open(f"/tmp/ws-ended-{query.get('mark', '')}", "a") as file:
             file.write("x")
         self.close_connection = True
 

@@ -79,10 +79,10 @@ def test_input_is_read_by_the_command(sandbox):
 
 def test_a_time_limit_ends_the_command_and_all_it_started(sandbox):
     started = time.monotonic()
-    result = sandbox.exec("echo before; (exec -a tardy-child sleep 300) & exec -a tardy sleep 300", timeout_seconds=3)
-    assert time.monotonic() - started < slow(20)
+    result = sandbox.exec("echo before; (exec -a tardy-child sleep 300) & exec -a tardy sleep 300", timeout_seconds=12)
+    assert time.monotonic() - started < slow(30)
     assert result["timed_out"] is True and result["stdout"] == "before\n" and result["exit_code"] != 0
-    assert result["stderr"].endswith("timed out after 3 s\n"), result
+    assert result["stderr"].endswith("timed out after 12 s\n"), result
     wait_until(lambda: not alive(sandbox, "tardy"))
 
 
@@ -141,14 +141,16 @@ def test_the_oldest_file_goes_whoever_has_made_it(sandbox):
 
 
 def test_events_arrive_while_the_command_runs_and_in_order(client, sandbox):
-    started = time.monotonic()
-    arrivals = []
-    for name, data in follow(client, "POST", sandbox.path + "/exec/stream", {"cmd": "echo one; sleep 1; echo two >&2; sleep 0.2; echo three; exit 4"}):
-        arrivals.append((time.monotonic() - started, name, data))
-    assert [(name, data.get("chunk")) for _, name, data in arrivals[:-1]] == [("stdout", "one\n"), ("stderr", "two\n"), ("stdout", "three\n")]
-    _, name, last = arrivals[-1]
+    """The next line is only printed when the one before has arrived: nothing here depends on who is slow."""
+    seen = "until [ -e seen-%d ]; do sleep 0.1; done"
+    cmd = f"sleep 1; echo one; {seen % 1}; echo two >&2; {seen % 2}; echo three; exit 4"
+    arrived = []
+    for name, data in follow(client, "POST", sandbox.path + "/exec/stream", {"cmd": cmd, "timeout_seconds": slow(60)}):
+        arrived.append((name, data))
+        sandbox.write(f"seen-{len(arrived)}", b"")
+    assert [(name, data.get("chunk")) for name, data in arrived[:-1]] == [("stdout", "one\n"), ("stderr", "two\n"), ("stdout", "three\n")]
+    name, last = arrived[-1]
     assert name == "exit" and last["exit_code"] == 4 and last["duration_ms"] >= 1000
-    assert arrivals[1][0] - arrivals[0][0] > 0.5, "the first must not wait for the second"
 
 
 def test_a_long_stream_is_whole(client, sandbox):

@@ -9,6 +9,8 @@ import time
 
 import pytest
 
+from tools import slow
+
 LINE = re.compile(r"^(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z) (event |stdout|stderr) (.*)$")
 
 
@@ -30,11 +32,19 @@ def test_a_new_sandbox_tells_that_it_runs(fresh):
 
 
 def test_calls_and_their_output_are_told_in_order(fresh):
-    fresh.exec("echo one; sleep 1; echo two >&2; sleep 1; printf 'three\\r\\nfour'; exit 3")
+    follower = Follower(fresh)
+    cmd = "echo one; until [ -e saw-one ]; do sleep 0.1; done; echo two >&2; until [ -e saw-two ]; do sleep 0.1; done; printf 'three\\r\\nfour'; exit 3"
+    runner = threading.Thread(target=fresh.exec, args=(cmd,))
+    runner.start()
+    for stream, word in (("stdout", "one"), ("stderr", "two")):
+        follower.wait_for(f"{stream} {word}")
+        fresh.write(f"saw-{word}", b"")
+    runner.join()
+    follower.close()
     matches = [LINE.match(line) for line in lines_of(fresh)]
     assert all(matches)
     told = [(m[2].strip(), m[3]) for m in matches][1:]
-    assert re.match(r"exec \w{20} began: echo one; sleep", told[0][1])
+    assert re.match(r"exec \w{20} began: echo one; until", told[0][1])
     assert told[1:-1] == [("stdout", "one"), ("stderr", "two"), ("stdout", "three"), ("stdout", "four")]
     assert re.match(r"exec \w{20} done: exit_code 3 after \d+ ms", told[-1][1])
     assert [m[1] for m in matches] == sorted(m[1] for m in matches)
@@ -86,7 +96,7 @@ def test_a_line_of_output_cannot_pass_for_another(fresh):
 
 def test_a_flood_is_bounded_and_says_what_is_missing(fresh, daemon):
     before = daemon.rss_kb()
-    fresh.exec("head -c 50000000 /dev/zero | tr '\\0' 'x' | fold -w 100 | head -c 40000000", timeout_seconds=60)
+    fresh.exec("head -c 50000000 /dev/zero | tr '\\0' 'x' | fold -w 100 | head -c 40000000", timeout_seconds=slow(60))
     answer = read(fresh)
     assert len(answer.body) < 512 * 1024
     assert "bytes of output are left out" in answer.text

@@ -86,7 +86,7 @@ def test_the_terminal_has_a_name_and_programs_may_make_their_own(sandbox, user):
 def test_a_terminal_belongs_to_its_user(sandbox):
     terminal = Terminal(sandbox, cmd="tty; read line", user="root")
     name = terminal.expect(r"(/dev/pts/\d+)\r\n")[1].decode()
-    assert sandbox.exec(f"cat {name}", timeout_seconds=10)["exit_code"] == 1 and sandbox.exec(f"echo x > {name}")["exit_code"] == 1
+    assert sandbox.exec(f"cat {name}", timeout_seconds=slow(10))["exit_code"] == 1 and sandbox.exec(f"echo x > {name}")["exit_code"] == 1
     terminal.type("\n")
     terminal.end()
 

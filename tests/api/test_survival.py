@@ -119,7 +119,7 @@ def test_what_was_in_flight_is_reported_as_interrupted(client, daemon, crash):
     assert log.count("interrupted") >= 2
     # The command of a client that is gone ends; the context is free for the next cell.
     wait_until(lambda: sandbox.exec("grep -lsz '^[s]leep' /proc/[0-9]*/cmdline || true")["stdout"] == "")
-    assert run(sandbox, "1 + 1", timeout_ms=20_000)["results"][-1]["text/plain"] == "2"
+    assert run(sandbox, "1 + 1", timeout_ms=int(slow(20_000)))["results"][-1]["text/plain"] == "2"
     sandbox.delete()
 
 
@@ -189,16 +189,36 @@ def is_closed(client):
     return False
 
 
+class Upload:
+    """A file of two bytes, of which the second one is sent by finish(): it is there then, and not before."""
+
+    def __init__(self, sandbox, path):
+        self.connection = sandbox.client.connection()
+        self.connection.putrequest("PUT", f"{sandbox.path}/fs?path={path}")
+        self.connection.putheader("Authorization", f"Bearer {sandbox.client.key}")
+        self.connection.putheader("Content-Length", "2")
+        self.connection.endheaders(b"a")
+
+    def finish(self):
+        self.connection.send(b"b")
+        status = self.connection.getresponse().status
+        self.connection.close()
+        return status
+
+
 def test_sigterm_lets_requests_finish_and_sandboxes_stay(client, daemon):
+    """The command goes on until nobody new is let in, and as no request can be made then, one that was made before tells it so."""
     sandbox = client.create()
     run(sandbox, "kept = 1")
     answers = []
-    waiting = threading.Thread(target=lambda: answers.append(sandbox.exec("echo > /workspace/began; sleep 6; echo finished")))
+    waiting = threading.Thread(target=lambda: answers.append(sandbox.exec("echo > began; until [ -e go ]; do sleep 0.05; done; echo finished")))
     waiting.start()
-    wait_until(lambda: sandbox.exec("test -e /workspace/began")["exit_code"] == 0)
+    upload = Upload(sandbox, "go")
+    wait_until(lambda: sandbox.exec("test -e began")["exit_code"] == 0)
     daemon.process.send_signal(signal.SIGTERM)
     wait_until(lambda: is_closed(client), 2)
     assert waiting.is_alive(), "nobody new is let in while the last ones are served"
+    assert upload.finish() == 200
     waiting.join(slow(20))
     assert answers and answers[0]["stdout"] == "finished\n"
     assert daemon.process.wait(slow(20)) == 0

@@ -45,7 +45,7 @@ CASES = [
     Case(
         "a task goes on between cells",
         ["import asyncio\nticks = []\nasync def tick():\n    for i in range(3):\n        ticks.append(i)\n        await asyncio.sleep(0.01)\n"
-         "task = asyncio.create_task(tick())", "await asyncio.sleep(0.1)\nticks"],
+         "task = asyncio.create_task(tick())", "while len(ticks) < 3: await asyncio.sleep(0.05)\nticks"],
         result="[0, 1, 2]",
     ),
     Case("execution_count rises by one", ["1", "2"], check=lambda e: e["execution_count"] > 1),

@@ -17,7 +17,10 @@ import uuid
 HERE = os.path.dirname(os.path.abspath(__file__))
 PROJECT = os.path.dirname(os.path.dirname(HERE))
 sys.path.insert(0, os.path.join(PROJECT, "tests", "agent"))
+from waiting import slow  # noqa: E402
 from wireclient import wait_until  # noqa: E402, F401
+
+TIMEOUT = slow(40)  # of one request: its own limits are viald's and the agent's business
 
 
 class Refused(Exception):
@@ -61,7 +64,7 @@ class AgentRunner:
         """Without waiting for its end; give the answer to finish()."""
         return self._open(code, language, context, options)
 
-    def finish(self, stream, timeout=120):
+    def finish(self, stream, timeout=TIMEOUT):
         answer = stream.collect(timeout)
         if not answer.result["ok"]:
             raise Refused(answer.result["error"])
@@ -77,16 +80,18 @@ class AgentRunner:
             execution.update(error_name=errors[-1]["name"], error_value=errors[-1]["value"], error=errors[-1]["traceback"])
         return execution
 
-    def run(self, code, language="python", context=None, timeout=120, **options):
+    def run(self, code, language="python", context=None, timeout=TIMEOUT, **options):
         return self.finish(self._open(code, language, context, options), timeout)
 
-    def stream(self, code, language="python", context=None, **options):
+    def stream(self, code, language="python", context=None, seen=lambda event: None, **options):
+        """seen() hears of each output as it arrives."""
         stream = self._open(code, language, context, options)
         events = []
         while True:
-            kind, channel, value = stream.next(60)
+            kind, channel, value = stream.next(TIMEOUT)
             if kind == "data":
                 events.append(("stdout" if channel == self.wire.STDOUT else "stderr", value.decode(errors="replace")))
+                seen(events[-1])
             elif kind == "event" and value["event"] in ("result", "clear", "error"):
                 events.append((value["event"], value))
             elif kind == "close":
@@ -146,7 +151,7 @@ class HttpRunner:
             body["memory_mb"] = memory_mb
         self.id = self._json("POST", "/v1/sandboxes", body)["id"]
 
-    def _request(self, method, path, body=None, timeout=120):
+    def _request(self, method, path, body=None, timeout=TIMEOUT):
         data = body if isinstance(body, bytes) or body is None else json.dumps(body).encode()
         request = urllib.request.Request(self.url + path, data=data, method=method)
         request.add_header("Authorization", f"Bearer {self.key}")
@@ -156,14 +161,14 @@ class HttpRunner:
         except urllib.error.HTTPError as problem:
             raise Refused(problem.read().decode(errors="replace")) from None
 
-    def _json(self, method, path, body=None, timeout=120):
+    def _json(self, method, path, body=None, timeout=TIMEOUT):
         text = self._request(method, path, body, timeout).read()
         return json.loads(text) if text else None
 
     def _path(self, context):
         return f"/v1/sandboxes/{self.id}/" + (f"repl/sessions/{context}/run" if context else "run")
 
-    def run(self, code, language="python", context=None, timeout=120, **options):
+    def run(self, code, language="python", context=None, timeout=TIMEOUT, **options):
         body = {"code": code, **options} if context else {"code": code, "language": language, **options}
         return self._json("POST", self._path(context), body, timeout)
 
@@ -176,11 +181,11 @@ class HttpRunner:
         handle.start()
         return handle
 
-    def finish(self, handle, timeout=120):
+    def finish(self, handle, timeout=TIMEOUT):
         handle.join(timeout)
         return handle.answer
 
-    def stream(self, code, language="python", context=None, **options):
+    def stream(self, code, language="python", context=None, seen=lambda event: None, **options):
         body = {"code": code, **options} if context else {"code": code, "language": language, **options}
         events, name = [], None
         for line in self._request("POST", self._path(context) + "/stream", body):
@@ -190,6 +195,8 @@ class HttpRunner:
             elif line.startswith("data: "):
                 value = json.loads(line[6:])
                 events.append((name, value["chunk"] if name in ("stdout", "stderr") else value))
+                if name in ("stdout", "stderr"):
+                    seen(events[-1])
         return events
 
     def abandon(self, handle):

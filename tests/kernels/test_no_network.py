@@ -35,7 +35,7 @@ def test_whoever_misses_the_network_reads_why(box, needs, language, code, needs_
         needs(needs_name)
     began = time.monotonic()
     execution = box.run(code, language)
-    if "https').get" in code:
+    while "https').get" in code and not execution["stderr"] and time.monotonic() - began < AT_ONCE_SECONDS:
         execution = box.run("await new Promise(r => setTimeout(r, 300))", language)  # its error is late
     assert execution["stderr"].endswith(SENTENCE), execution
     assert execution["stderr"].count(SENTENCE) == 1

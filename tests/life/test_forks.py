@@ -94,13 +94,12 @@ def test_forking_under_load_disturbs_neither_the_running_cell_nor_the_file_being
     fresh.wait_for_port(8123)
     fresh.spawn("exec 3<>/dev/tcp/127.0.0.1/8123; sleep 30")
     result, upload = {}, {}
-    cell = threading.Thread(target=lambda: result.update(run(fresh, "import time\nopen('/tmp/began', 'w').close()\nfor i in range(30):\n    print(i, flush=True); time.sleep(0.1)")))
+    cell = threading.Thread(target=lambda: result.update(run(fresh, "import time\nfor i in range(30):\n    print(i, flush=True); time.sleep(0.1)\n    if i == 1: open('/tmp/began', 'w').close()")))
     body = bytes(range(256)) * 40_000
     writer = threading.Thread(target=lambda: upload.update(ok=fresh.write("big", body) is None))
     cell.start()
     writer.start()
     wait_for(lambda: fresh.exec("test -e /tmp/began")["exit_code"] == 0)
-    time.sleep(0.2)
     children = [fork(fresh), fork(fresh)]
     cell.join()
     writer.join()

@@ -142,7 +142,7 @@ def test_a_run_that_hangs_is_no_obstacle_and_is_told_why_it_ended(fresh):
     events = []
     stream = threading.Thread(target=lambda: events.extend(all_events(fresh.client, "POST", f"{fresh.path}/exec/stream", {"cmd": "echo there; sleep 600"})))
     stream.start()
-    wait_for(lambda: len(fresh.call("GET", "/processes")["processes"]) >= 2)
+    wait_for(lambda: len(fresh.call("GET", "/processes")["processes"]) >= 2 and "hangs" in logs(fresh))
     rollback(fresh, to)
     for one in hanging:
         assert "rolled back" in check_refusal(one.join(), 409)
@@ -258,9 +258,10 @@ def test_a_winner_or_a_parent_that_sleeps_is_merged_all_the_same(client, winners
 
 def test_a_winner_that_is_in_use_or_of_another_kind_is_refused_and_nothing_happens(client, fresh):
     winner = fork(fresh)
-    asking = Asking(client, "POST", f"{winner.path}/exec", {"cmd": "echo > /tmp/begun; sleep 3; echo over"})
+    asking = Asking(client, "POST", f"{winner.path}/exec", {"cmd": "echo > /tmp/begun; until [ -e /tmp/go ]; do sleep 0.1; done; echo over"})
     wait_for(lambda: winner.ask("GET", "/fs?path=/tmp/begun").status == 200)
     assert "in use" in check_refusal(fresh.ask("POST", "/merge", {"winner": winner.id}), 409)
+    winner.write("/tmp/go", b"")
     assert asking.join().json()["stdout"] == "over\n"
     winner.call("POST", "/pause")
     assert "paused" in check_refusal(fresh.ask("POST", "/merge", {"winner": winner.id}), 409)

@@ -2,10 +2,12 @@
 """A machine that cannot be exchanged, and a viald that is killed while it is: the sandbox has the old machine or the new one, never none and never
 both, and the winner of a merge that did not happen is still there."""
 
+import contextlib
 import os
 import shutil
 import signal
 import tempfile
+import time
 from pathlib import Path
 
 import pytest
@@ -15,7 +17,7 @@ from test_integrity import again, faulty, flip_a_byte, restart  # noqa: F401  (f
 from test_states import run, value, wait_for
 from test_transitions import Asking
 from tools import check_refusal, command_lines, engine_processes, host_id
-from vial import Daemon
+from vial import Daemon, slow
 
 
 @pytest.fixture
@@ -110,7 +112,7 @@ def test_viald_killed_at_any_step_leaves_one_machine(faulty, sandbox, what, poin
     faulty.faults.write_text(f"{point} crash\n")
     with pytest.raises(OSError):
         begin(sandbox, what)
-    faulty.process.wait(10)
+    faulty.process.wait(slow(10))
     restart(faulty)
     sandbox = again(faulty, sandbox)
     assert sandbox.info["undos"] == (0 if what == "undo" and expected == "new" else 1)
@@ -129,7 +131,7 @@ def test_viald_killed_at_any_step_of_a_merge_leaves_both_or_the_winners_machine_
     faulty.faults.write_text(f"{point} crash\n")
     with pytest.raises(OSError):
         begin(sandbox, "merge", winner)
-    faulty.process.wait(10)
+    faulty.process.wait(slow(10))
     restart(faulty)
     sandbox = again(faulty, sandbox)
     if point == "in_place.stored":
@@ -158,7 +160,7 @@ def test_viald_killed_while_a_state_is_kept_leaves_the_sandbox_and_no_garbage(fa
     faulty.faults.write_text(f"{point} crash\n")
     with pytest.raises(OSError):
         run(sandbox, "x = 'ran'", undo=True)
-    faulty.process.wait(10)
+    faulty.process.wait(slow(10))
     restart(faulty)
     sandbox = again(faulty, sandbox)
     assert value(sandbox, "x") == "'old'" and sandbox.info["undos"] == 1
@@ -192,7 +194,8 @@ def test_a_machine_that_dies_meanwhile_is_not_mourned_if_the_other_lives(faulty,
         made = hosts(faulty) - before
     for pid, words in command_lines():
         if any(name in word for word in words for name in made):
-            os.kill(pid, signal.SIGKILL)
+            with contextlib.suppress(ProcessLookupError):  # those before it have taken it along
+                os.kill(pid, signal.SIGKILL)
     answer = asking.join()
     wait_for(lambda: not [name for name in made if is_there(faulty, name)] or sandbox.refresh()["status"] in ("running", "failed"))
     if answer.status == 200:  # it was too late: it was the sandbox's own by then
@@ -221,18 +224,20 @@ def test_a_full_disk_refuses_the_run_and_the_rollback_and_nothing_is_lost():
     finally:
         if daemon:  # its own stop() would take the mount for something left behind
             daemon.process.send_signal(signal.SIGINT)
-            daemon.process.wait(30)
+            daemon.process.wait(slow(60))
         os.system(f"umount {small}")
         shutil.rmtree(folder, ignore_errors=True)
 
 
 def test_who_leaves_while_the_state_is_kept_leaves_nothing_behind(faulty, sandbox):  # noqa: F811
-    run(sandbox, "large = bytearray(b'z') * (200 << 20)")
+    faulty.faults.write_text("manifest.wait 1\n")  # it is not kept before he has left
     connection = sandbox.client.connection()
     connection.request("POST", f"{sandbox.path}/run", body='{"code": "x = \'ran\'", "undo": true}',
                        headers={"Authorization": f"Bearer {sandbox.client.key}", "Content-Type": "application/json"})
     wait_for(lambda: list((faulty.data / "snapshots").glob("*.tmp")))
     connection.close()
+    time.sleep(slow(0.2))  # that is heard of
+    faulty.faults.write_text("")
     wait_for(lambda: not list((faulty.data / "snapshots").glob("*.tmp")))
     wait_for(lambda: len(list((faulty.data / "snapshots").iterdir())) == 2)
     assert value(sandbox, "x") == "'old'" and sandbox.refresh()["undos"] == 1

@@ -31,6 +31,7 @@ def faulty():
     faults.write_text("")
     daemon = Daemon(folder, env={"VIAL_FAULTS": str(faults)})
     daemon.faults = faults
+    wait_for(lambda: "Vial is ready" in daemon.log_text(), 120)  # what is still baked would meet the failures
     yield daemon
     faults.write_text("")
     daemon.stop()
@@ -200,13 +201,32 @@ def test_viald_killed_at_any_step_of_a_hibernation_loses_nothing(faulty, point):
     faulty.faults.write_text(f"{point} crash\n")
     with pytest.raises(Exception):
         sandbox.call("POST", "/hibernate")
-    faulty.process.wait(10)
+    faulty.process.wait(slow(10))
     restart(faulty)
     sandbox = again(faulty, sandbox)
     assert sandbox.info["status"] in ("running", "hibernated"), sandbox.info
     assert value(sandbox, "x") == "'state'"
     sandbox.delete()
-    assert not os.listdir(faulty.data / "sandboxes"), "the guest that was hibernated lives on beside the one that was woken"
+    wait_for(lambda: not os.listdir(faulty.data / "sandboxes"))  # or the guest that was hibernated lives on beside the one that was woken
+
+
+def stop_in_its_checkpoint(daemon, sandbox, engine):
+    """Stops the engine while a snapshot is taken. Whoever asks it for a checkpoint waits for it then: where nobody does, it was too late, or too early."""
+    name = host_id(daemon, sandbox)
+
+    def is_asked():
+        return any("checkpoint" in words and name in words for _, words in command_lines())
+
+    for _ in range(20):
+        asking = Asking(daemon.client(), "POST", f"{sandbox.path}/snapshots", {})
+        wait_until(lambda: is_asked() or not asking.is_open(), interval=0.005)
+        os.kill(engine, signal.SIGSTOP)
+        time.sleep(0.5)
+        if is_asked():
+            return
+        os.kill(engine, signal.SIGCONT)
+        daemon.client().call("DELETE", f"/v1/snapshots/{asking.join().json()['id']}")
+    raise AssertionError("never in time")
 
 
 def test_a_guest_whose_checkpoint_outlives_viald_by_long_is_waited_for(faulty):
@@ -214,9 +234,7 @@ def test_a_guest_whose_checkpoint_outlives_viald_by_long_is_waited_for(faulty):
     sandbox = make(faulty)
     run(sandbox, "large = bytearray(b'z') * (400 << 20)")
     (engine,) = engine_processes(faulty, sandbox)
-    Asking(faulty.client(), "POST", f"{sandbox.path}/snapshots", {})
-    wait_until(lambda: any("checkpoint" in command and host_id(faulty, sandbox) in command for _, command in command_lines()), interval=0.005)
-    os.kill(engine, signal.SIGSTOP)
+    stop_in_its_checkpoint(faulty, sandbox, engine)
     faulty.kill()
     timer = threading.Timer(HELLO_SECONDS + 5, os.kill, (engine, signal.SIGCONT))
     timer.start()
@@ -233,7 +251,7 @@ def test_viald_killed_during_a_wake_loses_nothing(faulty, point):
     faulty.faults.write_text(f"{point} crash\n")
     with pytest.raises(Exception):
         run(sandbox, "x")
-    faulty.process.wait(10)
+    faulty.process.wait(slow(10))
     restart(faulty)
     sandbox = again(faulty, sandbox)
     assert sandbox.info["status"] == "hibernated"
@@ -241,7 +259,7 @@ def test_viald_killed_during_a_wake_loses_nothing(faulty, point):
     sandbox.call("POST", "/hibernate")  # which takes its network, too
     assert value(sandbox, "x") == "'state'"
     sandbox.delete()
-    assert not os.listdir(faulty.data / "sandboxes")
+    wait_for(lambda: not os.listdir(faulty.data / "sandboxes"))
 
 
 @pytest.mark.parametrize("point", ["freeze.frozen", "freeze.checkpointed", "snapshot.rename"])
@@ -250,11 +268,11 @@ def test_viald_killed_during_a_snapshot_leaves_the_sandbox_running_and_no_garbag
     faulty.faults.write_text(f"{point} crash\n")
     with pytest.raises(Exception):
         sandbox.call("POST", "/snapshots", {})
-    faulty.process.wait(10)
+    faulty.process.wait(slow(10))
     restart(faulty)
     sandbox = again(faulty, sandbox)
     assert value(sandbox, "x") == "'state'"
-    assert not list((faulty.data / "snapshots").glob("*"))
+    wait_for(lambda: not list((faulty.data / "snapshots").glob("*")))
     sandbox.delete()
 
 

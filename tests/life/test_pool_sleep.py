@@ -24,7 +24,10 @@ class PooledDaemon(Daemon):
         super().__init__(self.folder, "--pool-size", 2, "--pool-blanks", 1, *options, env={"VIAL_FAULTS": str(self.faults)})
 
     def set_memory(self, percent):
-        self.faults.write_text(f"memory.available {percent}\n")
+        """In one step: viald may look at any moment, and would take an empty file for the truth about this machine."""
+        new = self.faults.with_suffix(".new")
+        new.write_text(f"memory.available {percent}\n")
+        new.rename(self.faults)
 
     def me(self):
         return self.client().call("GET", "/v1/me")
@@ -99,8 +102,10 @@ def test_the_next_create_is_restored_and_the_pool_fills_behind_it(sleepy):
     assert value(another, "6 * 7") == "42"
     sleepy.wait_for_state("asleep")
     # And a call to a sandbox that is there already wakes it, too; the sandboxes themselves never slept.
+    response = sleepy.client().open("POST", another.path + "/exec/stream", {"cmd": "echo awake; sleep 600"})
+    assert response.readline() and sleepy.me()["pool_state"] == "awake"
+    response.connection.close()
     assert value(another, "6 * 7") == "42"
-    assert sleepy.me()["pool_state"] == "awake"
     sandbox.delete()
     another.delete()
 

@@ -116,12 +116,19 @@ def sandbox(strict):
 
 @pytest.fixture
 def frugal(programs):
-    """One that keeps one state of a sandbox."""
+    """One that keeps one state of a sandbox, and restores nothing as long as there is the file `hold`."""
     programs.clear()
-    daemon = Strict(programs, "--undo-points", "1")
+    folder = Path(tempfile.mkdtemp(prefix="vial-test-", dir="/tmp"))
+    hold, runsc = folder / "hold", folder / "runsc"
+    runsc.write_text(f'#!/bin/sh\ncase " $* " in *" restore "*) while [ -e {hold} ]; do sleep 0.05; done ;; esac\nexec {os.environ.get("VIAL_RUNSC", "runsc")} "$@"\n')
+    runsc.chmod(0o755)
+    daemon = Strict(programs, "--undo-points", "1", "--runsc", runsc)
+    daemon.hold, daemon.runsc = hold, runsc
     daemon.wait_until_ready()
     yield daemon
+    hold.unlink(missing_ok=True)
     daemon.end()
+    shutil.rmtree(folder)
 
 
 @pytest.mark.parametrize("leaves", [False, True], ids=["who runs it stays", "who runs it leaves"])
@@ -130,23 +137,20 @@ def test_a_state_that_is_kept_while_the_one_before_is_gone_back_to_is_not_the_on
     sandbox = frugal.client().create()
     run(sandbox, "x = 'first'")
     run(sandbox, "x = 'second'", undo=True)
-    run(sandbox, "large = bytearray(b'z') * (200 << 20)")
     (first,) = snapshot_folders(frugal)
-    machines = host_processes(frugal)
-    going = Leaving(sandbox, {"code": "import time; time.sleep(60)", "undo": True})
-    wait_for(lambda: [name for name in snapshot_folders(frugal) if name.endswith(".tmp")])
+    frugal.faults.write_text("manifest.wait 1\n")
+    going = Leaving(sandbox, {"code": "import time; time.sleep(600)", "undo": True})
+    wait_for(lambda: is_being_kept(frugal))
+    frugal.hold.touch()
     back = Asking(frugal.client(), "POST", f"{sandbox.path}/undo")
     if leaves:
         going.leave()
-    wait_for(lambda: host_processes(frugal) - machines)
-    made = host_processes(frugal) - machines
-    assert back.is_open(), "it was over before it could be held up"
-    for pid in made:
-        os.kill(pid, signal.SIGSTOP)
-    wait_for(lambda: not [name for name in snapshot_folders(frugal) if name.endswith(".tmp")])
+    wait_for(lambda: held_machines(frugal))
+    frugal.faults.write_text("")
+    wait_for(lambda: not is_being_kept(frugal))
     time.sleep(slow(1))  # until it is on record, and has been looked at
-    for pid in made:
-        os.kill(pid, signal.SIGCONT)
+    assert back.is_open()
+    frugal.hold.unlink()
     assert back.join().status == 200
     going.leave()
     assert frugal.is_well()
@@ -160,8 +164,13 @@ def snapshot_folders(daemon):
     return {path.name for path in (daemon.data / "snapshots").iterdir()}
 
 
-def host_processes(daemon):
-    return {pid for pid, words in command_lines() if Path(words[0]).name == "vial-shim" and str(daemon.folder) in " ".join(words)}
+def is_being_kept(daemon):
+    return any(name.endswith(".tmp") for name in snapshot_folders(daemon))
+
+
+def held_machines(daemon):
+    """Those that wait until there is no `hold` any more."""
+    return [pid for pid, words in command_lines() if str(daemon.runsc) in words and "restore" in words]
 
 
 class Leaving:

@@ -58,8 +58,8 @@ def test_disabled_looks_like_no_network(guest):
 
 def test_curl_and_node(guest):
     box = guest(filtered(["example.com"]))
-    assert box.run(["curl", "-sSk", "-m", "5", "https://example.com/"]).returncode == 0
-    assert box.run(["curl", "-sSk", "-m", "5", "https://evil.com/"]).returncode
+    assert box.run(["curl", "-sSk", "-m", "30", "https://example.com/"]).returncode == 0
+    assert box.run(["curl", "-sSk", "-m", "30", "https://evil.com/"]).returncode
     script = "fetch('http://' + process.argv[1]).then(r => process.exit(r.ok ? 0 : 2), () => process.exit(1))"
     assert box.run(["node", "-e", script, "example.com"]).returncode == 0
     assert box.run(["node", "-e", script, "other.org"]).returncode

@@ -25,14 +25,15 @@ def tag_of(box):
     return box.slot.split("-")[1]
 
 
-CUT_SECONDS = 10  # A cut takes a small part of a second, the rest is for a busy machine: one that is not cut lives much longer.
+CUT_SECONDS = 60  # A cut takes a small part of a second, the rest is for a busy machine: one that is not cut lives much longer.
 
 # A client that holds one connection, uses it every 50 ms and says when it died. Silence is no death: it asks again, and a
 # connection that was cut is answered with its end.
 HOLD = """
 import socket, sys, time
-s = socket.create_connection((sys.argv[1], int(sys.argv[2])), 20); s.settimeout(1); start = time.monotonic()
+s = socket.create_connection((sys.argv[1], int(sys.argv[2])), 20); start = time.monotonic()
 if len(sys.argv) > 3: s.sendall(b"GET / HTTP/1.1\\r\\nHost: " + sys.argv[3].encode() + b"\\r\\n\\r\\n"); s.recv(4096)
+s.settimeout(1)
 print("up", flush=True)
 while time.monotonic() - start < 120:
     try:

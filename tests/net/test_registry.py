@@ -19,7 +19,7 @@ ENV = {k: v for k, v in os.environ.items() if k != "PIP_FIND_LINKS"}
 
 
 def pip(target, *more):
-    return [sys.executable, "-m", "pip", "install", "--no-cache-dir", "--no-deps", "--retries", "0", "--timeout", "10", "--target", str(target),
+    return [sys.executable, "-m", "pip", "install", "--no-cache-dir", "--no-deps", "--retries", "0", "--timeout", "60", "--target", str(target),
             *more, PACKAGE]
 
 

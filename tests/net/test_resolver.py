@@ -3,6 +3,7 @@
 import json
 import random
 import string
+import time
 
 from backend import patience
 from cases import ALL, OPEN, filtered, https, query, resolve, tcp
@@ -78,16 +79,18 @@ def test_a_tunnel_through_names_is_throttled(net, sandbox):
     assert not box.try_one(**query(f"{label(60)}.{label(60)}.example.com"))["ok"]
     assert asked(net, since) == []
     # Many names: a burst passes, then a trickle.
+    started = time.monotonic()
     box.try_all([query(f"{label(30)}.example.com") for _ in range(400)])
-    assert len(asked(net, since)) < 260
+    assert len(asked(net, since)) < 220 + 5 * (time.monotonic() - started)
     rules = {e["rule"] for e in box.events() if e["verdict"] == "deny"}
     assert "limit:name-length" in rules and rules & {"limit:new-names", "limit:dns-rate"}
 
 
 def test_rate_of_questions_is_limited(sandbox):
     box = sandbox(OPEN, limits={"dns_rate": 5})
+    started = time.monotonic()
     results = box.try_all([query("example.com") for _ in range(60)])
-    assert 20 <= sum(r["ok"] for r in results) <= 40
+    assert 20 <= sum(r["ok"] for r in results) <= 25 + 5 * (time.monotonic() - started)
 
 
 def test_malformed_questions_do_no_harm(sandbox):
@@ -111,7 +114,7 @@ for m in bad * 3:
 
 def test_short_ttls_do_not_cut_the_client_off(sandbox):
     box = sandbox(filtered(["short.org"]))
-    script = "import socket,time; a=socket.gethostbyname('short.org'); time.sleep(2.5); socket.create_connection((a, 9000), 2)"
+    script = "import socket,time; a=socket.gethostbyname('short.org'); time.sleep(2.5); socket.create_connection((a, 9000), 20)"
     assert box.run(["python3", "-c", script]).returncode == 0
 
 

@@ -156,7 +156,7 @@ def test_nor_does_a_crash_while_falling_asleep(viald, box, faults):
     faults.write_text("hibernate.rename crash\n")
     with pytest.raises((ConnectionError, http.client.HTTPException)):
         viald.request("POST", f"/v1/sandboxes/{one.id}/hibernate")
-    viald.process.wait(30)
+    viald.process.wait(120)
     faults.write_text("")
     viald.start()
     assert talk(viald, one, "still") == repr(b"still\n")
@@ -175,7 +175,8 @@ def test_only_who_has_one_leaves_his_slot_and_only_until_he_is_deleted(viald, bo
 
     def is_full():
         waiting.append(held_slots(viald))
-        return len(waiting) > 20 and len(set(waiting[-20:])) == 1
+        counts = viald.request("GET", "/v1/me")["pool"]["minimal"]
+        return counts["ready"] and counts["blank"] and len(waiting) > 20 and len(set(waiting[-20:])) == 1
 
     assert wait_until(is_full)
     silent, talker = box(OPEN), viald.create(OPEN)

@@ -70,7 +70,7 @@ def armed(sandbox):
 @pytest.fixture(scope="module")
 def prisoner(client):
     """Its own: some attempts leave it in no good state."""
-    sandbox = armed(client.create(ttl_seconds=600))
+    sandbox = armed(client.create())
     yield sandbox
     sandbox.delete()
 

@@ -132,16 +132,16 @@ def test_row_29_a_late_answer_is_never_taken_for_the_next(sandbox):
 
 def test_row_29_a_cell_that_will_not_stop_loses_its_kernel_and_that_is_told(sandbox):
     started = time.monotonic()
-    stuck = run(sandbox, "import signal, time\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\nwhile True:\n  try: time.sleep(1)\n  except BaseException: pass", timeout_ms=3000)
+    stuck = run(sandbox, "import signal, time\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\nwhile True:\n  try: time.sleep(1)\n  except BaseException: pass", timeout_ms=12_000)
     assert time.monotonic() - started < slow(30)
     assert stuck.get("timed_out") is True and stuck.get("kernel_restarted") is True
     assert run(sandbox, "'back'")["results"][-1]["text/plain"] == "'back'"
 
 
 def test_row_37_a_clock_moved_inside_moves_nothing_outside(client, sandbox):
-    before = time.time()
+    before, began = time.time(), time.monotonic()
     as_root(sandbox, "date -s '2001-01-01'; hwclock -w; true")
-    assert abs(time.time() - before) < 60
+    assert abs((time.time() - before) - (time.monotonic() - began)) < 60
     assert sandbox.refresh()["status"] == "running"
 
 

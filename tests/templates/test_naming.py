@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The moment in which a template is recorded, and takes its name: its build can neither be cancelled any more nor be told to have failed."""
 
-import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
@@ -24,24 +23,22 @@ def held(daemon):
         db.close()
 
 
-def wait_baked(daemon, build):
-    """Until its checkpoint is there: what is left of the machine it was baked in is removed, then it is recorded."""
-    deadline = time.monotonic() + slow(60)
-    while not list((daemon.data / "templates" / build).glob("baked-*")):
-        assert time.monotonic() < deadline
-        time.sleep(0.001)
-
-
 def is_being_named(builder, build):
     return any(entry["text"] == "taking its name" for entry in builder.log(build))
 
 
-def test_a_build_cannot_be_cancelled_any_more_and_its_base_may_be_deleted(daemon, builder):
+def test_a_build_cannot_be_cancelled_any_more_and_its_base_may_be_deleted(start_daemon, tmp_path):
+    faults = tmp_path / "faults"
+    faults.write_text("")
+    daemon = start_daemon(env={"VIAL_FAULTS": str(faults)})
+    builder = Builder(daemon.client())
     client = builder.client
     builder.build("ground", steps=[{"run": "echo ground > /opt/ground"}])
+    faults.write_text("manifest.wait 1\n")  # it is not baked before nothing can be recorded
     build = builder.begin("child", base="ground", steps=[{"run": "cp /opt/ground /opt/child"}])["build_id"]
-    wait_baked(daemon, build)
+    wait_until(lambda: list((daemon.data / "templates" / build).glob("baking-*")), 60)
     with ThreadPoolExecutor(1) as pool, held(daemon):
+        faults.write_text("")
         wait_until(lambda: is_being_named(builder, build), interval=0.005)
         assert "its name" in check_refusal(client.ask("POST", f"/v1/templates/builds/{build}/cancel"), 409)
         deletion = pool.submit(client.ask, "DELETE", "/v1/templates/ground")

@@ -125,7 +125,7 @@ def test_a_build_on_a_disk_that_is_nearly_full_fails_with_a_sentence_and_leaves_
     build = builder.fail("none", steps=[{"run": "true"}])
     assert "nearly full" in build["error"]
     faults.write_text("")
-    begun = builder.begin("none", steps=[{"run": "echo x > /opt/x; sleep 2"}])
+    begun = builder.begin("none", steps=[{"run": "echo x > /opt/x; sleep 15"}])
     builder.wait_step(begun["build_id"], 1)
     faults.write_text(f"build.space {(256 << 20) + 4096}\n")
     build = builder.wait(begun["build_id"])

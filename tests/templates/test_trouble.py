@@ -51,15 +51,14 @@ def test_a_build_that_fills_its_disk_fails_and_leaves_nothing(builder, daemon):
 
 
 def test_a_step_that_sleeps_for_ever_ends_when_the_builds_time_is_over(builder):
-    build = builder.fail("sleeper", steps=[{"run": "echo tired; sleep 1000"}], timeout_seconds=3)
-    assert "3 seconds" in build["error"] and "step 1 of 1" in build["error"] and build["last_lines"] == ["tired"]
+    build = builder.fail("sleeper", steps=[{"run": "echo tired; sleep 1000"}], timeout_seconds=20)
+    assert "20 seconds" in build["error"] and "step 1 of 1" in build["error"] and build["last_lines"] == ["tired"]
 
 
 def test_a_gigabyte_that_a_step_prints_is_bounded_and_holds_up_nobody(builder, daemon):
     begun = builder.begin("printer", steps=[{"run": "yes 0123456789012345678901234567890123456789 | head -c 1000000000; echo; echo the end; exit 4"}])
-    builder.wait_step(begun["build_id"], 1)
     memory = daemon.rss_kb()
-    while builder.get(begun["build_id"])["status"] == "building":
+    while builder.get(begun["build_id"])["status"] in ("pending", "building"):
         builder.client.call("GET", "/v1/me")
         memory = max(memory, daemon.rss_kb())
         time.sleep(0.05)
@@ -88,17 +87,17 @@ def test_cancelling_ends_a_build_in_its_step_and_leaves_no_sandbox(builder, daem
     builder.client.call("POST", f"/v1/templates/builds/{begun['build_id']}/cancel")
     build = builder.wait(begun["build_id"])
     assert build["status"] == "failed" and build["cancelled"] and "cancelled by" in build["error"]
-    assert not list((daemon.data / "sandboxes").iterdir())
+    wait_until(lambda: not list((daemon.data / "sandboxes").iterdir()))
     check_refusal(builder.client.ask("POST", f"/v1/templates/builds/{begun['build_id']}/cancel"), 409)
 
 
 def test_nobody_sees_the_sandbox_of_a_build(builder, daemon):
     begun = builder.begin("hidden", steps=[{"run": "sleep 1000"}])
     builder.wait_step(begun["build_id"], 1)
-    hidden = database(daemon).execute("SELECT id FROM sandboxes").fetchall()
-    assert len(hidden) == 1
-    assert hidden[0][0] not in [sandbox["id"] for sandbox in builder.client.sandboxes()]
-    check_refusal(builder.client.ask("POST", f"/v1/sandboxes/{hidden[0][0]}/exec", {"cmd": "env"}), 404)
+    hidden = [row[0] for row in database(daemon).execute("SELECT id FROM sandboxes")]  # those of builds that have just ended may be there, too
+    assert hidden and not set(hidden) & {sandbox["id"] for sandbox in builder.client.sandboxes()}
+    for one in hidden:
+        check_refusal(builder.client.ask("POST", f"/v1/sandboxes/{one}/exec", {"cmd": "env"}), 404)
     builder.client.call("POST", f"/v1/templates/builds/{begun['build_id']}/cancel")
     builder.wait(begun["build_id"])
 
