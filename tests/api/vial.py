@@ -287,12 +287,27 @@ class Daemon:
         self.start()
 
     def start(self):
+        for _ in range(5):
+            if self._start_on_a_free_port():
+                return
+        raise AssertionError("whichever port is free is taken before viald has it")
+
+    def _start_on_a_free_port(self):
+        """False when somebody else has taken that meanwhile."""
+        before = len(self.log_text()) if (self.folder / "viald.log").exists() else 0
         self.log = open(self.folder / "viald.log", "ab")
         self.process = subprocess.Popen(
             [self.program or self.programs / "viald", "--config", "/dev/null", "--data-dir", self.data, "--run-dir", self.folder / "run", "--images-dir", images_dir(),
              "--listen", f"127.0.0.1:{self._free_port()}", "--default-template", "minimal", "--pool-size", "0", *map(str, self.options)],
             stdin=subprocess.DEVNULL, stdout=self.log, stderr=self.log, env=self.env)
-        self._wait_until_ready()
+        try:
+            self._wait_until_ready()
+        except AssertionError:
+            if self.process.poll() is None or "in use by another program" not in self.log_text()[before:]:
+                raise
+            self.log.close()
+            return False
+        return True
 
     def _free_port(self):
         with socket.socket() as probe:
@@ -305,14 +320,22 @@ class Daemon:
         while time.monotonic() < deadline:
             if self.process.poll() is not None:
                 raise AssertionError(f"viald ended with {self.process.returncode}:\n{self.log_text()[-4000:]}")
-            try:
-                with socket.create_connection(("127.0.0.1", self.port), timeout=1):
-                    break
-            except OSError:
-                time.sleep(0.02)
+            if self._listens():
+                break
+            time.sleep(0.02)
         else:
             raise AssertionError("viald does not listen")
         self.url = f"http://127.0.0.1:{self.port}"
+
+    def _listens(self):
+        """It, and not somebody else who has got the port meanwhile."""
+        process = Path(f"/proc/{self.process.pid}")
+        try:
+            sockets = [line.split() for line in (process / "net/tcp").read_text().splitlines()[1:]]
+            listening = {f"socket:[{fields[9]}]" for fields in sockets if fields[3] == "0A" and int(fields[1].split(":")[1], 16) == self.port}
+            return any(os.readlink(file) in listening for file in (process / "fd").iterdir())
+        except OSError:  # of what has gone while it was looked at
+            return False
 
     def log_text(self):
         return (self.folder / "viald.log").read_text(errors="replace")
@@ -335,7 +358,7 @@ class Daemon:
         return len(os.listdir(f"/proc/{self.process.pid}/fd"))
 
     def alive(self):
-        return self.process.poll() is None and Client(self.url, "", timeout=10).ask("GET", "/healthz", key=False).status == 200
+        return self.process.poll() is None and Client(self.url, "", timeout=slow(10)).ask("GET", "/healthz", key=False).status == 200
 
     def kill(self):
         """As a crash: sandboxes go on for the next viald."""

@@ -3,6 +3,7 @@
 is missing fails. The sandbox has no network, as a model's has not.
 """
 from case import Case
+from waiting import slow
 
 PYTHON = [
     Case("numpy", "import numpy as np\nnp.save('a.npy', np.arange(6).reshape(2, 3)); print(np.load('a.npy').sum())", stdout="15\n"),
@@ -129,16 +130,16 @@ BASH = [
     Case("sqlite3, zip, curl, file", "sqlite3 :memory: 'select 40 + 2' && zip -q a.zip v.txt && unzip -p a.zip && file -b --mime-type a.zip && curl --version | head -c 4",
          stdout="42\nnew\napplication/zip\ncurl"),
     Case("a virtual environment has pip, offline", "python3 -m venv .venv && .venv/bin/pip --version | cut -d' ' -f1 && .venv/bin/python -c 'import sys; print(sys.prefix)'",
-         stdout="pip\n/workspace/.venv\n", options={"timeout_ms": 100_000}),
+         stdout="pip\n/workspace/.venv\n", options={"timeout_ms": int(slow(33_000))}),
     Case("git has an identity", "git init -q repo && cd repo && echo a > a && git add a && git commit -qm first && git log --format='%an %s'; cd ..", stdout="Sandbox first\n"),
     Case("root commits to the user's repository", "cd repo && sudo git commit -q --allow-empty -m second && git log --format=%s | wc -l; cd ..", stdout="2\n"),
     Case("/mnt/data is the working directory", "echo there > /mnt/data/m.txt && cat /workspace/m.txt", stdout="there\n"),
     Case("/content and the home directory can be written", "echo one > /content/c && echo two > /home/user/h && cat /content/c /home/user/h", stdout="one\ntwo\n"),
     Case("Go compiles and runs, offline", "mkdir -p g && printf 'package main\\nimport (\"fmt\"; \"strings\")\\nfunc main() { fmt.Println(strings.ToUpper(\"hello\")) }\\n' > g/hello.go && go run g/hello.go",
-         stdout="HELLO\n", options={"timeout_ms": 100_000}),
+         stdout="HELLO\n", options={"timeout_ms": int(slow(33_000))}),
     Case("the C compiler", "echo 'int main(void) { return 7; }' > seven.c && gcc seven.c -o seven; ./seven; echo $?", stdout="7\n"),
     Case("a script requires the global packages", "echo \"console.log(require('lodash').sum([1, 2]), process.version.split('.')[0] >= 'v22')\" > l.js && node l.js", stdout="3 true\n"),
-    Case("tsc", "echo 'const x: number = 41; console.log(x + 1)' > t.ts && tsc t.ts && node t.js", stdout="42\n", options={"timeout_ms": 100_000}),
+    Case("tsc", "echo 'const x: number = 41; console.log(x + 1)' > t.ts && tsc t.ts && node t.js", stdout="42\n", options={"timeout_ms": int(slow(33_000))}),
     Case("npm and npx", "npm --version | cut -d. -f1 && npx --version | cut -d. -f1", check=lambda execution: int(execution["stdout"].split()[0]) >= 10),
 ]
 
