@@ -57,7 +57,7 @@ def test_a_small_cell_may_be_streamed_too(notebook):
 
 def test_what_waits_in_the_queue_runs_in_order_and_whole(notebook):
     streams = [notebook.start_cell(python_cell(2 * MIB) + b"%+d" % number) for number in range(6)]
-    texts = [int(stream.collect(60).events[-1]["data"]["text/plain"]) for stream in streams]
+    texts = [int(stream.collect().events[-1]["data"]["text/plain"]) for stream in streams]
     assert [text - texts[0] for text in texts] == [0, 1, 2, 3, 4, 5]
 
 
@@ -122,7 +122,7 @@ def test_too_much_waiting_code_is_refused_with_a_sentence(notebook):
         notebook.write("/tmp/go", b"")
     assert code == "limit" and "waiting" in sentence
     more[0].cancel()
-    assert all(stream.collect(60).result["ok"] for stream in [busy, *waiting])
+    assert all(stream.collect().result["ok"] for stream in [busy, *waiting])
     assert notebook.run_cell("1 + 1").text == "2"
 
 

@@ -12,6 +12,7 @@ import subprocess
 import pytest
 
 from conftest import AGENT, PROJECT, ROOTFS
+from waiting import slow
 from wireclient import MAIN, WireError, wait_until
 
 PACK = os.path.join(os.environ.get("VIAL_BUILD_DIR", os.path.join(PROJECT, "build")), "agent", "layer-pack")
@@ -186,7 +187,7 @@ def layers(*paths):
 
 
 def take(box, path, **fields):
-    answer = box.open("layer", **fields).collect(120).ok()
+    answer = box.open("layer", **fields).collect(slow(40)).ok()
     path.write_bytes(answer.main)
     assert answer.result["bytes"] == len(answer.main)
     return answer.result
@@ -235,7 +236,7 @@ class TestAGuestThatPacks:
     def test_one_that_is_larger_than_wanted_is_refused_before_a_byte_is_sent(self, fresh):
         box = fresh()
         box.run("head -c 5000000 /dev/zero > /opt/large", user="root")
-        answer = box.open("layer", max_bytes=1_000_000).collect(60)
+        answer = box.open("layer", max_bytes=1_000_000).collect()
         assert answer.result["code"] == "limit" and "larger" in answer.result["error"]
         assert answer.main == b""
 
@@ -248,7 +249,7 @@ class TestAGuestThatPacks:
         assert box.wire.ping() == b"x"
         stream.auto_credit = True
         stream.grant(stream.received_bytes)
-        answer = stream.collect(60).ok()
+        answer = stream.collect().ok()
         assert answer.result["bytes"] == len(answer.main) > 5_000_000
 
     def test_a_root_without_an_overlay_has_no_layer(self, box):

@@ -19,6 +19,9 @@ import threading
 import time
 import uuid
 
+from waiting import slow
+
+TIMEOUT = slow(20)  # of whatever is waited for
 HELLO, OPEN, DATA, EVENT, EOF, CLOSE, CANCEL, CREDIT, FREEZE, RESET, PING, PONG = range(1, 13)
 MAIN, STDOUT, STDERR = 0, 1, 2
 MORE = 0x80
@@ -40,7 +43,7 @@ class Gone(Exception):
     """The agent's end of the wire is closed."""
 
 
-def wait_until(condition, seconds=60):
+def wait_until(condition, seconds=TIMEOUT):
     """Whether `condition` became true in that time."""
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
@@ -64,7 +67,7 @@ class Stream:
         self.received_bytes = 0
         self.granted_bytes = INITIAL_CREDIT
 
-    def next(self, timeout=60):
+    def next(self, timeout=TIMEOUT):
         """(kind, channel, value): "data" bytes, "event" dict, "eof" None or "close" dict."""
         try:
             frame = self.frames_in.get(timeout=timeout)
@@ -87,12 +90,12 @@ class Stream:
             return "eof", channel, None
         return "close", 0, json.loads(payload)
 
-    def next_event(self, timeout=60):
+    def next_event(self, timeout=TIMEOUT):
         kind, _, value = self.next(timeout)
         assert kind == "event", (kind, value)
         return value
 
-    def read_until(self, text, channel=STDOUT, timeout=60):
+    def read_until(self, text, channel=STDOUT, timeout=TIMEOUT):
         """The data up to the frame that completes `text`; anything else on the stream is a failure."""
         deadline = time.monotonic() + timeout
         seen = b""
@@ -102,7 +105,7 @@ class Stream:
             seen += value
         return seen
 
-    def collect(self, timeout=60):
+    def collect(self, timeout=TIMEOUT):
         deadline = time.monotonic() + timeout
         answer = Answer()
         while True:
@@ -123,7 +126,7 @@ class Stream:
         view = memoryview(data)
         while view:
             with self.credit_changed:
-                if not self.credit_changed.wait_for(lambda: self.send_credit > 0 or self.is_closed, timeout=30):
+                if not self.credit_changed.wait_for(lambda: self.send_credit > 0 or self.is_closed, timeout=TIMEOUT):
                     raise TimeoutError("no credit from the agent")
                 if self.is_closed:
                     return
@@ -265,7 +268,7 @@ class Wire:
         self.send(self.last_stream, OPEN, json.dumps({"op": op, **fields}).encode())
         return stream
 
-    def wait_connection(self, kind, timeout=60):
+    def wait_connection(self, kind, timeout=TIMEOUT):
         deadline = time.monotonic() + timeout
         while True:
             try:
@@ -277,11 +280,11 @@ class Wire:
             if frame[0] == kind:
                 return frame[2]
 
-    def ping(self, payload=b"x", timeout=60):
+    def ping(self, payload=b"x", timeout=TIMEOUT):
         self.send(0, PING, payload)
         return self.wait_connection(PONG, timeout)
 
-    def freeze(self, timeout=60):
+    def freeze(self, timeout=TIMEOUT):
         self.send(0, FREEZE)
         self.wait_connection(FREEZE, timeout)
 
@@ -381,7 +384,7 @@ class Sandbox:
         with open(os.path.join(self.bundle, f"log-{self.name}"), encoding="utf-8", errors="replace") as file:
             return file.read()
 
-    def hello(self, generation=None, timeout=60, **fields):
+    def hello(self, generation=None, timeout=TIMEOUT, **fields):
         self.generation = secrets.token_hex(8) if generation is None else generation
         body = {
             "version": 1, "generation": self.generation, "sandbox_id": "sb" + self.generation, "hostname": "box-" + self.generation[:8],
@@ -397,7 +400,7 @@ class Sandbox:
     def call(self, op, **fields):
         return self.open(op, **fields).collect().ok()
 
-    def run(self, cmd=None, timeout=60, **fields):
+    def run(self, cmd=None, timeout=TIMEOUT, **fields):
         if cmd is not None:
             fields["cmd"] = cmd
         return self.open("exec", **fields).collect(timeout).ok()
@@ -414,7 +417,7 @@ class Sandbox:
         stream.send_eof()
         return stream
 
-    def run_cell(self, code, language="python", timeout=120, **fields):
+    def run_cell(self, code, language="python", timeout=slow(40), **fields):
         return Cell(self.start_cell(code, language, **fields).collect(timeout))
 
     def write(self, path, data, **fields):
@@ -429,7 +432,7 @@ class Sandbox:
     def checkpoint(self, directory, leave_running=True):
         flags = ["--leave-running"] if leave_running else []
         subprocess.run(self.runsc("checkpoint", *flags, "--compression=none", "--image-path", directory, self.name),
-                       check=True, timeout=120, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+                       check=True, timeout=slow(40), stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
 
     def close(self):
         subprocess.run(self.runsc("kill", self.name, "KILL"), check=False, capture_output=True)
