@@ -7,6 +7,7 @@
 #include "service/pool.h"
 #include "service/sandbox.h"
 #include "service/template.h"
+#include "util/fault.h"
 #include "util/log.h"
 #include "util/time.h"
 
@@ -136,7 +137,7 @@ void vial_drain(VialApp *app, VialServer *server, gboolean ends_sandboxes, VialD
 	drain->data = data;
 	app->is_draining = TRUE;
 	vial_builds_stop(app);
-	drain->requests_deadline_ms = vial_time_monotonic_ms() + REQUESTS_TIMEOUT_MS;
+	drain->requests_deadline_ms = vial_time_monotonic_ms() + vial_fault_measure("drain.requests_ms", REQUESTS_TIMEOUT_MS);
 	if (server)
 		vial_server_quiesce(server);
 	progress(drain, "waiting for requests");

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "util/error.h"
+#include "util/fault.h"
 #include "util/hash.h"
 #include "util/id.h"
 #include "util/json.h"
@@ -388,7 +389,9 @@ void vial_audit_on_written(const VialAuditWritten *written, const GError *error,
  */
 static gboolean is_patient(const VialAudit *audit)
 {
-	return vial_time_monotonic_ms() - audit->failing_since_ms < FAILURE_GRACE_MS && audit->seq - audit->in_database <= MAX_BEHIND;
+	gint64 grace_ms = vial_fault_measure("audit.grace_ms", FAILURE_GRACE_MS);
+
+	return vial_time_monotonic_ms() - audit->failing_since_ms < grace_ms && audit->seq - audit->in_database <= MAX_BEHIND;
 }
 
 gboolean vial_audit_check_room(VialAudit *audit, GError **error)

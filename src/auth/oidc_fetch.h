@@ -9,7 +9,9 @@
 #include "auth/oidc_keys.h"
 
 /* For both documents together: whoever waits for a key waits no longer. */
+#ifndef VIAL_OIDC_FETCH_MS
 #define VIAL_OIDC_FETCH_MS 5000
+#endif
 
 typedef struct {
 	char *issuer;

@@ -11,7 +11,7 @@
 #include "util/time.h"
 #include "util/worker.h"
 
-/* The tests' impatient build has its own; see tests/auth/meson.build. */
+/* The tests' build has its own; see tests/auth/oidc_times.h. */
 #ifndef VIAL_OIDC_REFRESH_MS
 #define VIAL_OIDC_REFRESH_MS (3600 * 1000)
 #endif

@@ -49,7 +49,7 @@ class OnDisk(Daemon):
 @pytest.fixture
 def on_small_disk(place, small_disk):
     """viald with a sandbox on such a disk."""
-    daemon = OnDisk(place)
+    daemon = OnDisk(place, env={"VIAL_FAULTS": str(place / "faults")})
     try:
         yield daemon, daemon.client().create(), small_disk
     finally:
@@ -61,7 +61,7 @@ def test_on_a_full_disk_code_is_refused_with_a_sentence_and_nothing_that_was_don
     daemon, sandbox, leave = on_small_disk
     client = daemon.client()
     results = []
-    running = threading.Thread(target=lambda: results.append(sandbox.exec("sleep 4; echo under way")))
+    running = threading.Thread(target=lambda: results.append(sandbox.exec("sleep 20; echo under way")))
     running.start()
     wait_until(lambda: "vial_audit_open_operations 1" in client.ask("GET", "/metrics").text)
     leave(0)
@@ -82,7 +82,7 @@ def test_on_a_full_disk_code_is_refused_with_a_sentence_and_nothing_that_was_don
     leave(None)
     wait_until(lambda: sandbox.ask("POST", "/exec", {"cmd": "echo room again"}).status == 200)
     done = [record["body"]["cmd"] for record in found(client, action="exec", limit=1000) if record["outcome"] == "done"]
-    assert done.count("sleep 4; echo under way") == 1 and done[-1] == "echo room again"
+    assert done.count("sleep 20; echo under way") == 1 and done[-1] == "echo room again"
     assert done.count("echo while full") == len([answer for answer in answers if answer.status == 200])
     assert "vial_audit_failing 0" in client.ask("GET", "/metrics").text and "written to the database again" in daemon.log_text()
     prove(client)
@@ -92,6 +92,7 @@ def test_a_disk_that_is_full_for_a_moment_stops_nobody_and_all_of_it_is_on_recor
     """As it is while a snapshot is tried that does not fit."""
     daemon, sandbox, leave = on_small_disk
     client = daemon.client()
+    (daemon.folder / "faults").write_text("audit.grace_ms 300000\n")  # a moment, also for a machine that stalls in it
     leave(0)
     statuses = []
 
@@ -185,7 +186,7 @@ def test_a_clock_that_is_set_back_is_told_and_the_order_and_the_chain_hold(bare,
     records = found(client)
     assert [record["seq"] for record in records] == list(range(1, 8))
     assert [record["action"] for record in records] == ["key.create"] * 3 + ["clock.back"] + ["key.create"] * 3
-    assert 3_590_000 < records[3]["clock_back_ms"] < 3_610_000
+    assert 3_300_000 < records[3]["clock_back_ms"] < 3_610_000  # less by what lies between the two
     assert records[4]["time"] < records[0]["time"]
     # By time each is found where its clock said it was, whatever its number.
     assert [record["seq"] for record in found(client, **{"from": records[0]["time"]})] == [1, 2, 3]

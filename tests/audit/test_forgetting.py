@@ -5,7 +5,7 @@ import json
 
 from moved_clock import Clock
 from record import export, found, keys, shown, verdict
-from tools import add_key, wait_until
+from tools import add_key, files_with, wait_until
 from vial import Daemon
 from verifier import verify
 
@@ -15,8 +15,7 @@ SECRET, PATTERN, TOKEN = "hunter2-is-a-secret", "tok-[0-9]{6}", "tok-271828"
 
 def holding(folder, text, *passed_over):
     """The files below that have this text in them."""
-    return [str(path) for path in folder.rglob("*") if path.is_file() and path.relative_to(folder).parts[0] not in passed_over
-            and text.encode() in path.read_bytes()]
+    return [str(path) for path in files_with(folder, text) if path.relative_to(folder).parts[0] not in passed_over]
 
 
 def test_bodies_go_after_their_time_and_their_hashes_stay(bare, place):

@@ -12,7 +12,7 @@ import time
 import pytest
 from record import found, prove
 from tools import wait_until
-from vial import Daemon
+from vial import Daemon, slow
 
 WORKERS = 4
 
@@ -141,7 +141,7 @@ def test_each_step_of_writing_may_be_the_last(bare, place, point):
     if point.startswith("audit.allocate"):
         assert answered == 39  # there was room: no segment was made
         daemon.kill()
-    assert daemon.process.wait(20) is not None
+    assert daemon.process.wait(slow(20)) is not None
     faults.unlink()
     daemon.log.close()
     daemon.start()

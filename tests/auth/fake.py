@@ -91,14 +91,22 @@ def late(seconds, answer):
     return wait
 
 
+def when(event, answer):
+    """As soon as the test lets it."""
+    def wait(handler):
+        event.wait()
+        return answer
+    return wait
+
+
 def drip(seconds_each):
     """Headers at once, then a byte now and then."""
     def send(handler):
         try:
             handler.send_response(200)
-            handler.send_header("Content-Length", "1000")
+            handler.send_header("Content-Length", "10000")
             handler.end_headers()
-            for _ in range(100):
+            for _ in range(1000):
                 handler.wfile.write(b" ")
                 handler.wfile.flush()
                 time.sleep(seconds_each)

@@ -15,6 +15,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "auth/oidc.h"
 #include "util/error.h"
@@ -141,11 +142,12 @@ static void ask_many(const char *text)
 	char *rest = NULL;
 	guint64 times = g_ascii_strtoull(text, &rest, 10);
 	guint good = 0;
-	gint64 began_us = g_get_monotonic_time();
+	clock_t began = clock();
 
 	for (guint64 i = 0; i < times; i++)
 		vial_oidc_authenticate(oidc, rest + 1, NULL, count, &good);
-	say(json_pack("{s:i, s:f}", "good", good, "us", (double)(g_get_monotonic_time() - began_us) / (double)times));
+	/* The work, which a busy machine does not make more. */
+	say(json_pack("{s:i, s:f}", "good", good, "us", (double)(clock() - began) * 1e6 / CLOCKS_PER_SEC / (double)times));
 }
 
 static void take_line(char *line)

@@ -11,8 +11,9 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric import ec
 
 import fake
+from conftest import FORGETFUL, IMPATIENT, PATIENT, USUAL
 from forge import Key, b64, claims, forged, key_set, token
-from waiting import slow
+from waiting import wait_until
 
 UNKNOWN = (401, "the token is signed with a key that the identity provider does not publish")
 UNREACHABLE = (503, "the identity provider cannot be reached for the key that the token is signed with; try again later")
@@ -234,26 +235,26 @@ def test_a_file_that_cannot_be_read_again_keeps_the_old_keys(driver, keys, key_f
 
 
 def test_a_file_that_stays_as_it_is_is_good_for_ever(driver, keys, key_file):
-    one = driver(oidc_jwks_file=key_file(key_set(keys["ES256"])), program="oidc-driver-impatient")
-    time.sleep(4.5)
+    one = driver(oidc_jwks_file=key_file(key_set(keys["ES256"])), times=FORGETFUL)
+    time.sleep(FORGETFUL["keep_ms"] / 1000 + 0.5)
     one.who(token(keys["ES256"]))
     assert not any("forgotten" in line for line in one.log)
 
 
 def test_a_file_that_is_gone_for_too_long_is_forgotten(driver, keys, key_file):
     path = key_file(key_set(keys["ES256"]))
-    one = driver(oidc_jwks_file=path, program="oidc-driver-impatient")
+    one = driver(oidc_jwks_file=path, times=FORGETFUL)
     first = one.start(token(keys["ES256"]))
     assert "identity" in one.answer(first)
     path.unlink()
-    time.sleep(4.5)
+    time.sleep(FORGETFUL["keep_ms"] / 1000 + 0.5)
     assert one.refusal(token(keys["ES256"]))[0] == 503
     assert one.ended() == [first]
 
 
 def test_with_a_file_nothing_is_fetched(driver, start_fake, keys, key_file):
     provider = start_fake(key_set(*keys.values()))
-    one = driver(oidc_issuer=provider.issuer, oidc_jwks_file=key_file(key_set(keys["ES256"])), program="oidc-driver-impatient")
+    one = driver(oidc_issuer=provider.issuer, oidc_jwks_file=key_file(key_set(keys["ES256"])), times=IMPATIENT)
     one.who(of(provider, keys["ES256"]))
     assert one.refusal(of(provider, keys["EdDSA"])) == UNKNOWN
     time.sleep(1.5)
@@ -265,7 +266,7 @@ def test_with_a_file_nothing_is_fetched(driver, start_fake, keys, key_file):
 
 def test_names_that_strangers_invent_cause_one_fetch(driver, start_fake, keys):
     provider = start_fake(key_set(keys["ES256"]))
-    one = driver(oidc_issuer=provider.issuer)
+    one = driver(oidc_issuer=provider.issuer, times={**PATIENT, "fetch_pause_ms": 300_000})
     one.who(of(provider, keys["ES256"]))
     for i in range(50):
         assert one.refusal(forged(keys["ES256"], {"kid": f"invented-{i}"}, claims(iss=provider.issuer))) == UNKNOWN
@@ -274,7 +275,7 @@ def test_names_that_strangers_invent_cause_one_fetch(driver, start_fake, keys):
 
 def test_whoever_asks_while_keys_are_fetched_waits_for_them(driver, start_fake, keys):
     provider = start_fake(key_set(keys["ES256"]))
-    one = driver(oidc_issuer=provider.issuer, program="oidc-driver-impatient")
+    one = driver(oidc_issuer=provider.issuer, times=IMPATIENT)
     one.who(of(provider, keys["ES256"]))
     provider.answers[fake.JWKS] = fake.late(0.5, fake.ok(key_set(keys["ES256"], keys["EdDSA"])))
     time.sleep(1.1)
@@ -287,7 +288,7 @@ def test_whoever_asks_while_keys_are_fetched_waits_for_them(driver, start_fake, 
 
 def test_what_is_wrong_by_its_own_words_causes_no_fetch(driver, start_fake, keys):
     provider = start_fake(key_set(keys["ES256"]))
-    one = driver(oidc_issuer=provider.issuer, program="oidc-driver-impatient")
+    one = driver(oidc_issuer=provider.issuer, times={**PATIENT, "fetch_pause_ms": 100})  # and only for whoever asks
     one.who(of(provider, keys["ES256"]))
     time.sleep(0.3)
     before = provider.count()
@@ -298,16 +299,17 @@ def test_what_is_wrong_by_its_own_words_causes_no_fetch(driver, start_fake, keys
 
 def test_keys_are_fetched_again_by_and_by(driver, start_fake, keys):
     provider = start_fake(key_set(keys["ES256"]))
-    driver(oidc_issuer=provider.issuer, program="oidc-driver-impatient")
-    time.sleep(3.5)
-    assert 3 <= provider.count() <= 5
-    assert provider.count() == provider.count(provider.discovery)
+    began = time.monotonic()
+    driver(oidc_issuer=provider.issuer, times=IMPATIENT)
+    wait_until(lambda: provider.count() >= 4, 20, lambda: f"{provider.seen}")
+    assert len(provider.seen) <= 2 * (time.monotonic() - began + 2), "more than once a second"
+    assert provider.seen[:8] == [provider.discovery, fake.JWKS] * 4
     assert all(headers["User-Agent"].startswith("vial/") for headers in provider.headers)
 
 
 def test_a_set_without_keys_withdraws_all(driver, start_fake, keys):
     provider = start_fake(key_set(keys["ES256"]))
-    one = driver(oidc_issuer=provider.issuer, program="oidc-driver-impatient")
+    one = driver(oidc_issuer=provider.issuer, times=IMPATIENT)
     first = one.start(of(provider, keys["ES256"]))
     assert "identity" in one.answer(first)
     provider.publish({"keys": []})
@@ -318,7 +320,7 @@ def test_a_set_without_keys_withdraws_all(driver, start_fake, keys):
 
 def test_a_failed_fetch_keeps_the_old_keys(driver, start_fake, keys):
     provider = start_fake(key_set(keys["ES256"]))
-    one = driver(oidc_issuer=provider.issuer, program="oidc-driver-impatient")
+    one = driver(oidc_issuer=provider.issuer, times=IMPATIENT)
     one.who(of(provider, keys["ES256"]))
     provider.answers[fake.JWKS] = (500, {}, b"")
     assert one.has_said("status 500")
@@ -396,35 +398,31 @@ def test_a_proxy_of_the_environment_is_used_but_not_for_this_machine(driver, sta
     assert len(proxy.seen) == 2
 
 
-@pytest.mark.parametrize("answer", [fake.late(8, fake.ok({})), fake.drip(0.5)])
+@pytest.mark.parametrize("answer", [fake.late(10_000, fake.ok({})), fake.drip(0.5)])
 @pytest.mark.parametrize("where", ["discovery", "keys"])
 def test_slow_providers_are_given_up(driver, start_fake, keys, where, answer):
     provider = start_fake(key_set(keys["ES256"]))
     provider.answers[provider.discovery if where == "discovery" else fake.JWKS] = answer
-    one = driver(oidc_issuer=provider.issuer)
     began = time.monotonic()
-    assert one.refusal(of(provider, keys["ES256"])) == UNREACHABLE
-    assert 4 < time.monotonic() - began < 5 + slow(2)
+    one = driver(oidc_issuer=provider.issuer, times=USUAL)
+    assert one.refusal(of(provider, keys["ES256"])) == UNREACHABLE  # conftest.PATIENCE is how long it may take
+    assert 4.9 < time.monotonic() - began
 
 
 def test_slowness_adds_up_to_the_same_limit(driver, start_fake, keys):
-    """Each document in time for itself, both together not."""
+    """Each document in time for itself, both together not: else the token would be good."""
     provider = start_fake(key_set(keys["ES256"]))
     provider.answers[provider.discovery] = fake.late(3, provider.document())
     provider.answers[fake.JWKS] = fake.late(3, fake.ok(key_set(keys["ES256"])))
-    one = driver(oidc_issuer=provider.issuer)
-    began = time.monotonic()
+    one = driver(oidc_issuer=provider.issuer, times=USUAL)
     assert one.refusal(of(provider, keys["ES256"])) == UNREACHABLE
-    assert time.monotonic() - began < 5 + slow(2)
 
 
 def test_a_provider_that_takes_connections_and_says_nothing(driver, keys):
     with socket.create_server(("127.0.0.1", 0)) as listener:
         issuer = f"http://127.0.0.1:{listener.getsockname()[1]}"
-        one = driver(oidc_issuer=issuer)
-        began = time.monotonic()
+        one = driver(oidc_issuer=issuer, times=USUAL)
         assert one.refusal(token(keys["ES256"], iss=issuer)) == UNREACHABLE
-        assert time.monotonic() - began < 5 + slow(2)
 
 
 def test_a_dead_provider_that_comes_back(driver, start_fake, keys):
@@ -435,10 +433,10 @@ def test_a_dead_provider_that_comes_back(driver, start_fake, keys):
         assert one.refusal(token(keys["ES256"], iss=dead)) == UNREACHABLE
     provider = start_fake(key_set(keys["ES256"]))
     provider.answers[provider.discovery] = (503, {}, b"")
-    two = driver(oidc_issuer=provider.issuer, program="oidc-driver-impatient")
+    two = driver(oidc_issuer=provider.issuer, times=IMPATIENT)
     assert two.refusal(of(provider, keys["ES256"])) == UNREACHABLE
     provider.answers[provider.discovery] = provider.document()
-    time.sleep(1.2)
+    wait_until(lambda: provider.count(), 20, lambda: "the keys were not asked for again")
     two.who(of(provider, keys["ES256"]))
 
 
@@ -476,29 +474,26 @@ def test_answers_that_are_none(driver, start_fake, keys, where, answer):
 
 def test_more_than_can_wait_are_turned_away(driver, start_fake, keys):
     provider = start_fake(key_set(keys["ES256"]))
-    provider.answers[provider.discovery] = fake.late(3, provider.document())
+    asked_too_much = threading.Event()
+    provider.answers[provider.discovery] = fake.when(asked_too_much, provider.document())
     one = driver(oidc_issuer=provider.issuer)
     good = of(provider, keys["ES256"])
-    numbers = []
-
-    def ask():
-        numbers.extend(one.start(good) for _ in range(1100))
-    asking = threading.Thread(target=ask)
-    asking.start()
-    asking.join()
-    answers = [one.answer(n) for n in numbers]
-    assert sum("identity" in answer for answer in answers) == 1024
-    assert all("too many wait" in answer["error"]["message"] for answer in answers[1024:])
+    numbers = [one.start(good) for _ in range(1100)]
+    assert all("too many wait" in one.answer(n)["error"]["message"] for n in numbers[1024:])
+    asked_too_much.set()
+    assert all("identity" in one.answer(n) for n in numbers[:1024])
 
 
 def test_whoever_waits_when_the_server_stops_is_told(driver, start_fake, keys):
     """And it ends cleanly while the fetch is still under way."""
     provider = start_fake(key_set(keys["ES256"]))
-    provider.answers[provider.discovery] = fake.late(2, provider.document())
+    was_told = threading.Event()
+    provider.answers[provider.discovery] = fake.when(was_told, provider.document())
     one = driver(oidc_issuer=provider.issuer)
     n = one.start(of(provider, keys["ES256"]))
     one.write("!quit")
     assert one.answer(n)["error"] == {"status": 503, "type": "unavailable", "message": "the server is stopping"}
+    was_told.set()
 
 
 # ---- TLS ----

@@ -11,6 +11,7 @@ import urllib.request
 
 import pytest
 
+from conftest import FORGETFUL, IMPATIENT
 from waiting import slow
 
 ALGORITHMS = ["RS256", "ES256", "EdDSA"]
@@ -19,7 +20,7 @@ RULES = ("groups=ml-platform -> default:operator, department=data -> analytics:d
 
 
 def post(url, fields):
-    with urllib.request.urlopen(url, urllib.parse.urlencode(fields).encode(), timeout=10) as answer:
+    with urllib.request.urlopen(url, urllib.parse.urlencode(fields).encode(), timeout=slow(20)) as answer:
         return json.load(answer)
 
 
@@ -41,7 +42,7 @@ def id_token(provider, algorithm):
                                                                "scope": "openid email groups"})
     for _ in range(10):
         try:
-            raise AssertionError(f"no redirect: {browser.open(url, timeout=10).read()}")
+            raise AssertionError(f"no redirect: {browser.open(url, timeout=slow(20)).read()}")
         except urllib.error.HTTPError as answer:
             assert answer.code in (302, 303), answer.read()
             url = urllib.parse.urljoin(url, answer.headers["Location"])
@@ -59,12 +60,14 @@ def header_of(token):
 
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
 def test_an_access_token_is_an_identity(provider, driver, algorithm):
+    before = int(time.time())
     token = access_token(provider, "alice", algorithm)
+    after = time.time()
     assert header_of(token)["alg"] == algorithm and header_of(token)["typ"] == "at+jwt"
     who = driver(oidc_issuer=provider.issuer, oidc_rules=RULES).who(token)
     assert {**who, "expires_at_ms": 0} == {"id": "alice", "name": "alice@example.com", "project": "default", "role": "operator", "kind": "person",
                                            "expires_at_ms": 0}
-    assert abs(who["expires_at_ms"] / 1000 - time.time() - 300) < 10
+    assert before + 300 <= who["expires_at_ms"] / 1000 <= after + 301
 
 
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
@@ -111,20 +114,18 @@ def test_the_same_token_is_the_same_identity(provider, driver):
 
 def test_a_token_ends_when_it_expires(provider, driver):
     one = driver(oidc_issuer=provider.issuer)
-    token = access_token(provider, "alice", seconds=3)
     long = access_token(provider, "bob")
     one.who(long)
+    token = access_token(provider, "alice", seconds=15)
     first = one.start(token)
-    assert "identity" in one.answer(first)
-    began = time.monotonic()
-    assert one.ended() == [first]
-    assert time.monotonic() - began < 3 + slow(2)
+    ends_at = one.answer(first)["identity"]["expires_at_ms"] / 1000
+    assert one.ended() == [first] and time.time() >= ends_at
     assert one.refusal(token) == (401, "the token has expired")
     one.who(long)
 
 
 def test_a_new_key_is_fetched_when_a_token_names_it(provider, driver):
-    one = driver(oidc_issuer=provider.issuer, program="oidc-driver-impatient")
+    one = driver(oidc_issuer=provider.issuer, times=IMPATIENT)
     old = access_token(provider, "alice")
     one.who(old)
     assert len(provider.order(keys=["RS256", "ES256", "EdDSA"], keep=True)["keys"]) == 6
@@ -136,7 +137,7 @@ def test_a_new_key_is_fetched_when_a_token_names_it(provider, driver):
 
 
 def test_a_withdrawn_key_ends_those_it_signed_for(provider, driver):
-    one = driver(oidc_issuer=provider.issuer, program="oidc-driver-impatient")
+    one = driver(oidc_issuer=provider.issuer, times=IMPATIENT)
     old = access_token(provider, "alice", "ES256")
     first = one.start(old)
     assert "identity" in one.answer(first)
@@ -147,7 +148,7 @@ def test_a_withdrawn_key_ends_those_it_signed_for(provider, driver):
 
 
 def test_a_provider_that_goes_away_is_missed_only_after_a_while(provider, driver):
-    one = driver(oidc_issuer=provider.issuer, program="oidc-driver-impatient")
+    one = driver(oidc_issuer=provider.issuer, times=FORGETFUL)
     token = access_token(provider, "alice")
     first = one.start(token)
     assert "identity" in one.answer(first)
@@ -156,7 +157,7 @@ def test_a_provider_that_goes_away_is_missed_only_after_a_while(provider, driver
     provider.process.wait()
     assert one.has_said("cannot be fetched")
     one.who(other)
-    # The impatient program keeps keys for four seconds, the real one for a day.
+    # The forgetful keeps keys for a quarter of a minute, the real one for a day.
     assert set(one.ended()) == {first, 2}
     status, sentence = one.refusal(token)
     assert status == 503 and "cannot be reached" in sentence

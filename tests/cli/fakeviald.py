@@ -401,7 +401,8 @@ class RequestHandler(BaseHTTPRequestHandler):
                 if not process:
                     raise ApiError(404, "not_found", f"there is no process {pid}")
                 self.sse_begin()
-                self.sse("stdout", {"chunk": process.stdout.read().decode()})
+                while data := os.read(process.stdout.fileno(), 1 << 16):
+                    self.sse("stdout", {"chunk": data.decode(errors="replace")})
                 self.sse("exit", {"exit_code": process.wait()})
             case (_, "fs", *_):
                 self.fs(method, sandbox, rest[1:])
@@ -678,6 +679,11 @@ class RequestHandler(BaseHTTPRequestHandler):
                 if path.endswith("HOSTILE-slow"):
                     self.wfile.flush()
                     time.sleep(0.2)
+                if path.endswith("HOSTILE-stalls"):  # until the client leaves
+                    self.wfile.flush()
+                    self.connection.recv(1)
+                    self.close_connection = True
+                    return
         if path.endswith("HOSTILE-cut"):
             self.close_connection = True
             self.connection.shutdown(socket.SHUT_RDWR)

@@ -217,13 +217,26 @@ def test_following_survives_a_restart_of_viald(vial, daemon, follow, tmp_path):
 
 
 def test_following_with_a_filter_and_nothing_before(vial, daemon, follow):
-    follower = follow("-n", "0", "--action", "key.rotate")
     client = daemon.client()
     id_ = client.call("POST", "/v1/keys", {"name": "spin", "role": "viewer"})["id"]
-    time.sleep(1)
-    for _ in range(2):
+    before = newest(vial)
+    follower = follow("-n", "0", "--action", "key.rotate")
+    rotated = []
+
+    def rotate(*_):
         client.call("POST", f"/v1/keys/{id_}/rotate")
-    follower.wait(lambda f: len(f.records) == 2, "the two did not come")
+        rotated.append(newest(vial))
+
+    def began(f):
+        """Only what comes after it has begun is told, so something has to come until it has."""
+        rotate()
+        return f.records
+
+    follower.wait(began, "it told of nothing")
+    client.call("POST", "/v1/keys", {"name": "not-a-rotation", "role": "viewer"})
+    rotate()
+    follower.wait(lambda f: f.numbers()[-1] == rotated[-1], "the last did not come")
+    assert follower.numbers() == rotated[-len(follower.records):] and follower.numbers()[0] > before
     assert {r["action"] for r in follower.records} == {"key.rotate"} and follower.end() == 130
 
 

@@ -2,16 +2,18 @@
 """When viald is not there, or is somebody else: one helpful sentence."""
 
 import json
+import pathlib
 import socket
 import subprocess
 import threading
+import time
 
 import pytest
 from conftest import BINARY
 
 
 def vial(url, *args, **env):
-    return subprocess.run([BINARY, *args], capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=30,
+    return subprocess.run([BINARY, *args], capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=60,
                           env={"VIAL_URL": url, "VIAL_DATA": "/nonexistent", "PATH": "/usr/bin:/bin", **env})
 
 
@@ -88,10 +90,11 @@ def test_a_key_on_the_command_line_is_hidden_from_ps(fake_server):
     hanging = subprocess.Popen([BINARY, "--key=" + fake_server.key, "exec", "--stdin", "0" * 20, "cat"], stdin=subprocess.PIPE,
                                env={"VIAL_URL": fake_server.url})
     try:
-        import time
-        time.sleep(0.5)
-        with open(f"/proc/{hanging.pid}/cmdline", "rb") as file:
-            assert fake_server.key.encode() not in file.read()
+        deadline = time.monotonic() + 60
+        while fake_server.key.encode() in pathlib.Path(f"/proc/{hanging.pid}/cmdline").read_bytes():
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        assert hanging.poll() is None, "it was there to be looked at"
     finally:
         hanging.kill()
         hanging.wait()

@@ -82,7 +82,7 @@ def test_status_of_a_command_with_uploaded_input_is_kept(vial, sandbox):
 def test_timeout_ends_with_124(vial, sandbox):
     started = time.monotonic()
     done = vial("exec", "--timeout", "1s", sandbox, "--", "sleep", "60", check=False)
-    assert done.returncode == 124 and "time limit" in done.stderr and time.monotonic() - started < 15
+    assert done.returncode == 124 and "time limit" in done.stderr and time.monotonic() - started < 50
 
 
 def test_ctrl_c_ends_the_remote_command(vial, sandbox):
@@ -91,7 +91,7 @@ def test_ctrl_c_ends_the_remote_command(vial, sandbox):
                          stdin=subprocess.DEVNULL, text=True)
     assert process.stdout.readline() == "ready\n"
     process.send_signal(signal.SIGINT)
-    assert process.wait(10) == 130
+    assert process.wait(60) == 130
     for _ in range(100):
         if vial("exec", sandbox, "-c", f"pgrep -fx 'sleep 1{mark}' || echo none").stdout == "none\n":
             return
@@ -104,7 +104,7 @@ def test_a_reader_that_leaves_ends_the_command_quietly(vial, sandbox):
                          stderr=subprocess.PIPE, stdin=subprocess.DEVNULL)
     process.stdout.readline()
     process.stdout.close()
-    assert process.wait(20) == 141 and process.stderr.read() == b""
+    assert process.wait(60) == 141 and process.stderr.read() == b""
 
 
 def test_json_is_the_collected_answer(vial, sandbox):

@@ -99,7 +99,7 @@ def test_ctrl_c_removes_the_sandbox(vial, tmp_path):
     process = vial.popen("run", "-t", "minimal", tmp_path / "a.py", stdout=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True)
     assert process.stdout.readline() == "started\n"
     process.send_signal(signal.SIGINT)
-    assert process.wait(30) == 130 and set(vial.server.sandbox_ids()) <= before
+    assert process.wait(60) == 130 and set(vial.server.sandbox_ids()) <= before
 
 
 @pytest.mark.parametrize("code, words", [(None, "cannot be read"), (b"\xff\xfe", "not UTF-8")])
@@ -263,5 +263,5 @@ def test_repl_removes_the_sandbox_it_made(vial):
     terminal.expect(r"py\[1\]> ", 60)
     assert len(set(vial.server.sandbox_ids()) - before) == 1
     os.kill(terminal.pid, signal.SIGTERM)
-    terminal.wait(30)
+    terminal.wait()
     assert set(vial.server.sandbox_ids()) <= before and not terminal.is_raw()

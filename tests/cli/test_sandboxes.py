@@ -128,9 +128,11 @@ def test_background_command_is_listed_and_killed(vial, sandbox):
 
 
 def test_a_background_command_is_followed_later_to_its_end(vial, sandbox):
-    pid = vial("exec", "--background", sandbox, "-c", "echo early; sleep 1; echo late; exit 7").stdout.strip()
-    done = vial("attach", sandbox, pid, check=False)
-    assert (done.stdout, done.returncode) == ("early\nlate\n", 7)
+    pid = vial("exec", "--background", sandbox, "-c", "echo early; until [ -e attached ]; do sleep 0.1; done; echo late; exit 7").stdout.strip()
+    process = vial.popen("attach", sandbox, pid, stdout=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True)
+    assert process.stdout.readline() == "early\n"
+    vial("exec", sandbox, "touch", "attached")
+    assert (process.stdout.read(), process.wait()) == ("late\n", 7)
     assert vial("attach", sandbox, 999999, check=False).returncode == 125
 
 

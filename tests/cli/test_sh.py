@@ -2,6 +2,7 @@
 """vial sh and vial exec -t: a real terminal, and the user's own one unharmed afterwards."""
 
 import os
+import re
 import signal
 import subprocess
 import time
@@ -66,7 +67,7 @@ def test_without_an_id_a_sandbox_is_made_and_removed(vial):
     made = set(vial.server.sandbox_ids()) - before
     assert len(made) == 1
     terminal.type("exit 3\r")
-    assert terminal.wait(30) == 3
+    assert terminal.wait() == 3
     assert not made & set(vial.server.sandbox_ids())
 
 
@@ -76,7 +77,7 @@ def test_a_killed_sh_restores_the_terminal_and_removes_its_sandbox(vial, number)
     terminal = vial.terminal("sh", "-t", "minimal")
     terminal.expect(PROMPT, 60)
     os.kill(terminal.pid, number)
-    assert terminal.wait(30) == 128 + number
+    assert terminal.wait() == 128 + number
     assert not terminal.is_raw() and set(vial.server.sandbox_ids()) <= before
 
 
@@ -164,19 +165,19 @@ def test_in_tmux_as_a_person_would(vial, sandbox, tmp_path):
     def tmux(*args):
         return subprocess.run(["tmux", "-L", socket, "-f", "/dev/null", *args], capture_output=True, text=True, env=vial.env).stdout
 
-    def wait_for(text, seconds=60):
-        deadline = time.monotonic() + seconds
-        while time.monotonic() < deadline:
-            screen = tmux("capture-pane", "-p")
-            if text in screen:
-                return screen
+    def wait_until_shown(is_wanted):
+        deadline = time.monotonic() + 60
+        while not is_wanted(screen := tmux("capture-pane", "-p")):
+            assert time.monotonic() < deadline, screen
             time.sleep(0.1)
-        pytest.fail(f"{text!r} did not appear:\n{screen}")
+
+    def wait_for(text):
+        wait_until_shown(lambda screen: text in screen)
 
     tmux("new-session", "-d", "-x", "90", "-y", "30", "bash", "--norc")
     try:
-        tmux("send-keys", f"PS1='HOST> '; {BINARY} sh {sandbox}", "Enter")
-        time.sleep(3)
+        tmux("send-keys", f"PS1='HOST> '; echo host''-begun; {BINARY} sh {sandbox}", "Enter")
+        wait_until_shown(lambda screen: re.search(r"\nhost-begun\n.*[$#]$", screen.rstrip(), re.S))  # the guest's prompt
         tmux("send-keys", "echo in$((1+1))side; stty size", "Enter")
         wait_for("in2side")
         wait_for("30 90")

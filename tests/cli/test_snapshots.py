@@ -117,4 +117,4 @@ def test_explore_interrupted_leaves_nothing(fake_vial):
         time.sleep(0.05)
     time.sleep(0.3)
     process.send_signal(signal.SIGINT)
-    assert process.wait(20) == 130 and set(fake_vial.server.sandbox_ids()) == before
+    assert process.wait(60) == 130 and set(fake_vial.server.sandbox_ids()) == before

@@ -49,7 +49,7 @@ def evil_sandbox(fake_vial, fake_sandbox, tmp_path, monkeypatch):
 @pytest.mark.parametrize("command", COMMANDS)
 def test_nothing_drives_the_terminal(fake_vial, evil_sandbox, command):
     terminal = fake_vial.terminal(*command.format(id=evil_sandbox).split(), columns=200)
-    status = terminal.wait(30)
+    status = terminal.wait()
     assert status != 2, f"no such usage: {terminal.output!r}"
     found = [bad for bad in FORBIDDEN if bad in terminal.output]
     assert not found, terminal.output
@@ -58,7 +58,7 @@ def test_nothing_drives_the_terminal(fake_vial, evil_sandbox, command):
 @pytest.mark.parametrize("command", ["exec --raw {id} -- cat evil", "cp --raw {id}:evil -"])
 def test_raw_passes_everything(fake_vial, evil_sandbox, command):
     terminal = fake_vial.terminal(*command.format(id=evil_sandbox).split())
-    terminal.wait(30)
+    terminal.wait()
     assert b"\x1b]0;pwned\x07\x1b[6n" in terminal.output
 
 

@@ -151,8 +151,9 @@ await step("missing", async () => [
   await outcome(() => Sandbox.create("minimal", { apiKey: "e2b_" + "0".repeat(40) })),
 ]);
 await step("pauses by itself", async () => {
-  const made = await Sandbox.create("minimal", { timeoutMs: 2000, lifecycle: { onTimeout: "pause", autoResume: true } });
+  const made = await Sandbox.create("minimal", { timeoutMs: 600000, lifecycle: { onTimeout: "pause", autoResume: true } });
   await made.files.write("/tmp/kept", "still here");
+  await made.setTimeout(1000);
   for (let i = 0; i < 600 && (await made.getInfo()).state !== "paused"; i++) await new Promise((done) => setTimeout(done, 100));
   const state = (await made.getInfo()).state, kept = await made.files.read("/tmp/kept");
   await made.kill();

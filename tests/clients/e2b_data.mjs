@@ -66,11 +66,12 @@ await step("commands in the background", async () => {
   return [listed.cmd, listed.args, result.stdout.startsWith(STRANGE) && result.stdout.endsWith("done\n"), handle.exitCode];
 });
 await step("commands.connect and kill", async () => {
-  const handle = await box.commands.run("echo begun; sleep 1; echo later; sleep 1000", { background: true });
+  const handle = await box.commands.run("echo begun; until [ -e /tmp/listens ]; do sleep 0.1; done; echo later; sleep 1000", { background: true });
   await until(() => handle.stdout === "begun\n");
   await handle.disconnect();
   let heard = "";
   const again = await box.commands.connect(handle.pid, { onStdout: (data) => { heard += data; } });
+  await box.commands.run("touch /tmp/listens");
   await until(() => heard === "later\n");
   const killed = [await box.commands.kill(handle.pid), await refused(() => again.wait())];
   await until(async () => !(await box.commands.kill(handle.pid)));

@@ -99,7 +99,7 @@ if (provider === "cloudflare") {
   await step("mount", async () => [await failing(() => session.mountBucket({ bucket: "b", mountPath: "m", options: {} })), await failing(() => session.unmountBucket("m"))]);
   await step("mounts", () => failing(() => client.create({ options: { mounts: [{ bucket: "b", mountPath: "/workspace/m" }] } })));
   await step("timeout", async () => {
-    const impatient = await client.create({ options: { timeoutMs: 1000 } });
+    const impatient = await client.create({ options: { timeoutMs: 10000 } });
     const begun = Date.now();
     const shown = await impatient.execCommand({ cmd: "echo begun; sleep 100" });
     await impatient.close();

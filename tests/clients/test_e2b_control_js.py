@@ -43,7 +43,7 @@ def test_sandboxes_are_made_listed_and_ended(step):
     assert made["same"] and made["running"] and made["said"] == "grüße\n" and made["lifecycle"] == {"autoResume": False, "onTimeout": "kill"}
     assert step("list") == [[True], 0, 0]
     first, after = step("timeout")
-    assert 980 < first <= 1000 and 900 < after <= first, "connecting made its life shorter"
+    assert 800 < first <= 1000 and 700 < after <= first, "connecting made its life shorter"
     assert step("kill") == [True, False, False]
 
 

@@ -183,10 +183,12 @@ def test_who_reads_slowly_misses_nothing(box):
 
 def test_a_silence_is_broken_as_often_as_was_asked(daemon, box):
     send = e2b_box.headers(box, **{"Content-Type": "application/connect+json", "Keepalive-Ping-Interval": "1"})
-    message = {"process": {"cmd": "/bin/sleep", "args": ["2.5"]}}
+    message = {"process": {"cmd": "/bin/sleep", "args": ["15"]}}
+    begun = time.monotonic()
     answer = e2b_box.ask(daemon, "POST", "/process.Process/Start", send, e2b_box.frame(message))
     events = [list(message["event"])[0] for flags, message in e2b_box.frames(answer.body) if flags == 0]
-    assert events == ["start", "keepalive", "keepalive", "end"]
+    assert (events[0], events[-1]) == ("start", "end") and set(events[1:-1]) == {"keepalive"}
+    assert 2 <= len(events[1:-1]) <= time.monotonic() - begun, "of fifteen, as many as a machine that stalls may leave out"
 
 
 # Terminals

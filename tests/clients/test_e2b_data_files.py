@@ -184,8 +184,9 @@ def test_a_watcher_tells_what_happened(e2b, box):
     assert (created.entry.path, created.entry.size) == ("/home/user/watched/old.txt", 6)
     assert all(event.entry is None for event in events if event.type in (kind.REMOVE, kind.RENAME))
     assert not any(".vial-" in event.name for event in events), "how a file is written is nobody's business"
-    names = {event.name for event in flat.get_new_events()}
-    assert {"new.txt", "old.txt"} <= names and not any(name.startswith("sub/") for name in names)
+    names = set()
+    wait_until(lambda: names.update(event.name for event in flat.get_new_events()) or {"new.txt", "old.txt"} <= names)
+    assert not any(name.startswith("sub/") for name in names)
     assert deep.get_new_events() == [], "each is told once"
     deep.stop()
     with pytest.raises(e2b.SandboxException):

@@ -26,7 +26,9 @@ def run(client, base, *argv, timeout_ms=20_000):
     assert answer.status == 200, answer.body
     found = {"stdout": b"", "stderr": b"", "exit": None}
     for block in answer.text.split("\n\n")[:-1]:
-        name, data = (line.split(": ", 1)[1] for line in block.splitlines() if not line.startswith(":"))
+        if block.startswith(":"):
+            continue  # a silence was broken
+        name, data = (line.split(": ", 1)[1] for line in block.splitlines())
         if name == "exit":
             found["exit"] = json.loads(data)["exit_code"]
         else:
@@ -104,8 +106,8 @@ def test_the_longest_command_is_no_defect(client, base):
 def test_a_time_limit_is_silence_and_then_an_exit_code(client, base, sandbox):
     """Five seconds of it are what the Python client needs; the JavaScript one, which has no limit of its own, hears the code that timeout(1) has."""
     begun = time.monotonic()
-    assert run(client, base, "sh", "-c", "echo begun; exec sleep 9753", timeout_ms=500) == (b"begun\n", b"timed out after 0.5 s\n", 124)
-    assert time.monotonic() - begun > 6
+    assert run(client, base, "sh", "-c", "echo begun; exec sleep 9753", timeout_ms=10_000) == (b"begun\n", b"timed out after 10 s\n", 124)
+    assert time.monotonic() - begun > 15.5
     assert sandbox.exec("pgrep -f 'sleep 9753'")["exit_code"] == 1
 
 

@@ -110,7 +110,7 @@ def test_an_agent_uses_every_tool(step):
         differs="A time limit that is reached is an exit code, 124, eight seconds later: this client has no limit of its own, and the Python one takes any exit for no timeout.")
 def test_a_time_limit_is_an_exit_code(cloudflare):
     shown, took_ms = reader(cloudflare)("timeout")
-    assert "exited with code 124" in shown and shown.endswith("begun\ntimed out after 1 s") and took_ms > 8000
+    assert "exited with code 124" in shown and shown.endswith("begun\ntimed out after 10 s") and took_ms > 17000
 
 
 @covers("OpenAI Agents SDK JS 0.20 (Cloudflare client)", "session.mountBucket", "session.unmountBucket", differs="Buckets are not mounted: refused with a sentence.")

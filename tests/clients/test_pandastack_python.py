@@ -122,7 +122,7 @@ def test_commands_say_what_they_printed_and_how_they_ended(pandastack, box):
 @pytest.mark.parametrize("call", ["exec", "commands.run", "exec_stream"])
 def test_what_takes_too_long_is_a_timeout(pandastack, box, call):
     calls = {"exec": lambda: box.exec("sleep 100", timeout_seconds=1), "commands.run": lambda: box.commands.run("sleep 100", timeout=1),
-             "exec_stream": lambda: box.exec_stream("echo first; sleep 100", on_stdout=seen.append, timeout_seconds=1)}
+             "exec_stream": lambda: box.exec_stream("echo first; sleep 100", on_stdout=seen.append, timeout_seconds=15)}
     seen = []
     with pytest.raises(pandastack.SandboxTimeout):
         calls[call]()

@@ -130,17 +130,19 @@ def test_who_leaves_by_himself_is_no_error(box, code, language, stderr, exit_cod
 
 
 @covers("Podflare Python 0.0.22", "Sandbox.run_code_stream", "Client.exec_stream")
-def test_events_come_line_by_line_while_it_runs(box, transport):
-    started, arrived = time.time(), []
-    for event in box.run_code_stream("import sys, time\nfor i in range(3): print(i); time.sleep(0.4)\nprint('x\\n\\ny', end='')\nprint('e', file=sys.stderr)"):
-        arrived.append((time.time(), event))
-    events = [event for _, event in arrived]
+def test_events_come_line_by_line_while_it_runs(box, transport, client):
+    """The program goes on when its line has arrived."""
+    started, events = time.time(), []
+    for event in box.run_code_stream("import os, sys, time\nfor i in range(3):\n  print(i)\n  while not os.path.exists(f'/tmp/arrived-{i}'): time.sleep(0.1)\n"
+                                     "print('x\\n\\ny', end='')\nprint('e', file=sys.stderr)"):
+        events.append(event)
+        if event.data in ("0", "1", "2"):
+            client.call("POST", f"/v1/sandboxes/{box.id}/exec", {"cmd": f"touch /tmp/arrived-{event.data}"})
     assert [(event.type, event.data) for event in events if event.type != "stderr"] == [
         ("stdout", "0"), ("stdout", "1"), ("stdout", "2"), ("stdout", "x"), ("stdout", ""), ("stdout", "y"), ("exit", 0)]
     assert [(event.type, event.data) for event in events if event.type == "stderr"] == [("stderr", "e")]
     assert [event.seq for event in events] == list(range(1, len(events) + 1))
     assert all(started - 2 < event.ts / 1000 < time.time() + 2 for event in events)
-    assert arrived[-1][0] - arrived[0][0] > 0.7, "they came all at once"
     assert [event.data for event in transport.exec_stream(box.id, "echo $((6 * 7))", "bash")] == ["42", 0]
 
 
@@ -165,9 +167,9 @@ def test_a_line_is_whole_up_to_what_anybody_may_take(box):
 
 @covers("Podflare Python 0.0.22", "Sandbox.run_code")
 def test_a_silent_stretch_does_not_end_it(podflare, daemon, box):
-    """The client gives up after so long without a byte; it has 30 s by itself, and here 15."""
-    impatient = podflare.Client(host=daemon.url + "/podflare", api_key=daemon.key, timeout=15)
-    run = podflare.Sandbox._from_id(box.id, impatient).run_code("import time; time.sleep(17); print('awake')")
+    """The client gives up after so long without a byte; it has 30 s by itself."""
+    impatient = podflare.Client(host=daemon.url + "/podflare", api_key=daemon.key, timeout=30)
+    run = podflare.Sandbox._from_id(box.id, impatient).run_code("import time; time.sleep(33); print('awake')")
     assert (run.stdout, run.exit_code) == ("awake", 0)
     impatient.close()
 

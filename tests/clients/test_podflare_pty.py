@@ -10,7 +10,7 @@ import time
 
 import pytest
 
-from tools import records
+from tools import records, wait_until
 from vial import slow
 
 covers = pytest.mark.method
@@ -111,11 +111,10 @@ def test_a_window_that_changes_is_told_to_the_program(podflare, transport, box):
 def test_killing_takes_everything_on_it_along(box):
     pty, screen = open_terminal(box)
     pty.send_input("set -m; sleep 4711 & sleep 4712\n")
-    time.sleep(1)
-    assert len(box.run_code("pgrep -f 'sleep 471[12]'", language="bash").stdout.split()) == 2
+    wait_until(lambda: len(box.run_code("pgrep -f 'sleep 471[12]'", language="bash").stdout.split()) == 2)
     pty.kill()
     assert pty.wait(slow(20)) == 137
-    assert box.run_code("sleep 0.3; pgrep -f 'sleep 471[12]'", language="bash").exit_code == 1
+    wait_until(lambda: box.run_code("pgrep -f 'sleep 471[12]'", language="bash").exit_code == 1)
 
 
 @covers("Podflare Python 0.0.22", "pty.attach", "pty.list", "PtyHandle.close", "Client.pty_attach_stream", "Client.pty_list")

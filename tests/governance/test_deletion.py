@@ -91,7 +91,7 @@ def test_a_viald_that_is_killed_over_it_goes_on_when_it_is_started(start_daemon)
     sandboxes[0].call("POST", "/hibernate")
     sandboxes[1].call("POST", "/snapshots", {})
     threading.Thread(target=lambda: swallow(lambda: daemon.client().ask("DELETE", "/v1/projects/doomed")), daemon=True).start()
-    wait_until(lambda: ("doomed", "deleting") in rows(daemon), interval=0.002)
+    wait_until(lambda: ("doomed", "active") not in rows(daemon), interval=0.002)  # deleting; deleted already where the machine stalls just here
     daemon.kill()
     daemon.start()
     client = daemon.client()

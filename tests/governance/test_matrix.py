@@ -262,7 +262,7 @@ def bad_keys(client, world):
     project = world.project
     revoked = project.make_key("admin")
     client.call("DELETE", f"/v1/keys/{revoked['id']}")
-    soon = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() + 2))
+    soon = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() + 15))
     expired = project.make_key("admin", expires_at=soon)
     rotated = project.make_key("admin")
     client.call("POST", f"/v1/keys/{rotated['id']}/rotate", {"overlap_seconds": 0})

@@ -58,7 +58,7 @@ class Server:
     def stop(self):
         """Ends it the way an operator does; leaks and sanitizer reports show in the exit status."""
         self.process.terminate()
-        status = self.process.wait(timeout=20)
+        status = self.process.wait(timeout=60)
         assert status == 0, f"the server ended with {status}"
 
 

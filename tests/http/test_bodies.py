@@ -168,14 +168,17 @@ def test_events_arrive_one_by_one(server):
         connection.send(request_bytes("POST", "/v1/events?n=3&ms=500", body=b"{}"))
         head = connection.head()
         assert head.headers["content-type"] == "text/event-stream; charset=utf-8" and head.headers["cache-control"] == "no-store"
-        times = []
         for left in (3, 2, 1):
             assert connection.chunk() == b'event: tick\ndata: {"left":%d}\n\n' % left
-            times.append(time.monotonic())
         assert connection.chunk() == b""
-        assert times[2] - times[0] > 0.1
         connection.send(request_bytes("GET", "/v1/hello"))
         assert connection.answer().status == 200
+    with Connection(server.address) as connection:
+        connection.send(request_bytes("POST", "/v1/events?n=600&ms=100", body=b"{}"))
+        connection.head()
+        connection.chunk()
+        assert server.counters()["streams"] == 1, "the first came with the last"
+    assert wait_until(lambda: server.counters()["streams"] == 0)
 
 
 STRANGE = "Grüße \x7f \x85 \u2028 \u2029 \ufeff \U0001f600 \x00 \r\n"  # where one client or another ends a line, or cuts a character in two
@@ -215,7 +218,8 @@ def test_a_stream_that_is_not_silent_has_no_heartbeats(start):
         assert all(connection.chunk().startswith(b"event: tick") for _ in range(20))
 
 
-def test_a_client_that_leaves_cancels_its_work(server):
+def test_a_client_that_leaves_cancels_its_work(start):
+    server = start("--heartbeat", 60000)  # so not by the next thing it writes
     before = server.counters()["gone"]
     for data in (
         request_bytes("POST", "/v1/wait?ms=60000", body=b"{}"),
@@ -226,9 +230,7 @@ def test_a_client_that_leaves_cancels_its_work(server):
         connection.send(data)
         assert wait_until(lambda: server.counters()["waiting"] + server.counters()["streams"] == 1)
         connection.close()
-        started = time.monotonic()
         assert wait_until(lambda: server.counters()["waiting"] + server.counters()["streams"] == 0)
-        assert time.monotonic() - started < 10  # not by the next thing it writes: heartbeats go out every 10 s
     assert server.counters()["gone"] == before + 3
 
 

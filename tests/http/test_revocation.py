@@ -10,7 +10,7 @@ from test_bodies import chunks, wait_until
 from test_limits import certificate  # noqa: F401
 from wsclient import TEXT, WebSocket
 
-AT_ONCE_SECONDS = 1
+AT_ONCE_SECONDS = 20  # of a machine that stalls; all else that would end these takes 30 and more
 
 
 def end(server, key):
@@ -78,7 +78,7 @@ class Person:
 
 
 def test_what_a_key_has_open_ends_with_it(start):
-    server = start()
+    server = start("--heartbeat", 60000)
     mine, theirs = Person(server, "secret"), Person(server, "other")
     assert wait_until(lambda: server.counters()["waiting"] == 4 and server.counters()["websockets"] == 2 and server.counters()["streams"] == 6)
     ended = end(server, "other")

@@ -16,8 +16,8 @@ class LineDaemon(Daemon):
     program = PROGRAM
 
     def __init__(self, folder, *options):
-        self.line_socket = f"{folder}/line"
-        super().__init__(folder, "--program-dir", build_dir(), *options, env={"VIAL_LINE_SOCKET": self.line_socket})
+        self.line_socket, self.faults = f"{folder}/line", Path(folder) / "faults"
+        super().__init__(folder, "--program-dir", build_dir(), *options, env={"VIAL_LINE_SOCKET": self.line_socket, "VIAL_FAULTS": str(self.faults)})
 
     def line(self, key=None):
         return Line(self.line_socket, key or self.key)

@@ -4,7 +4,6 @@ operations'. Each refusal is asked for on both, and the two answers are compared
 
 import json
 import signal
-import threading
 import time
 
 import pytest
@@ -183,11 +182,10 @@ def test_a_viald_that_shuts_down_makes_no_sandbox_for_anybody(start_line_daemon)
     connection = client.connection()  # quiesced servers take no new ones
     connection.request("GET", "/healthz")
     connection.getresponse().read()
-    holding = threading.Thread(target=lambda: sandbox.ask("POST", "/exec", {"cmd": "touch began; sleep 9"}))
-    holding.start()
-    wait_until(lambda: sandbox.exec("test -e began")["exit_code"] == 0)
+    daemon.faults.write_text("drain.requests_ms 300000\n")  # it waits for requests, for longer than a busy machine needs for ours
+    holding = client.open("POST", f"{sandbox.path}/exec/stream", {"cmd": "sleep 1000"})
     daemon.process.send_signal(signal.SIGINT)
-    wait_until(lambda: is_closed(client), 2)
+    wait_until(lambda: is_closed(client))
     for line_command, path, body in (("create", "/v1/sandboxes", {}), (f"fork {sandbox.id} 1", f"/v1/sandboxes/{sandbox.id}/fork", {})):
         on_the_line = refusal_on_the_line(lambda: line.ask(line_command))
         assert on_the_line == ("unavailable", "this Vial is shutting down and takes no new sandboxes")
@@ -195,7 +193,9 @@ def test_a_viald_that_shuts_down_makes_no_sandbox_for_anybody(start_line_daemon)
         response = connection.getresponse()
         answer = json.loads(response.read())
         assert (answer["type"], answer["error"]) == on_the_line and response.status == 503
-    holding.join()
+    connection.close()
+    holding.connection.close()
+    holding.close()
     assert daemon.process.wait(timeout=slow(60)) == 0
 
 

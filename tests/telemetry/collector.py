@@ -83,13 +83,29 @@ def saying(*pieces, pause=0.0, then=close):
     return behave
 
 
+class Nobody:
+    """A port where nobody listens, and nobody else can: it is taken. Somebody may listen there later."""
+
+    def __init__(self):
+        self.socket = socket.socket()
+        self.socket.bind(("127.0.0.1", 0))
+        self.url = f"http://127.0.0.1:{self.socket.getsockname()[1]}"
+
+    def listen(self):
+        self.socket.listen()
+        return self.socket
+
+    def close(self):
+        self.socket.close()
+
+
 class Collector:
-    def __init__(self, port=0, context=None):
+    def __init__(self, place=None, context=None):
         self.requests, self.n_connections = [], 0
         self.script, self.usual = [], answer()
         self.is_over = threading.Event()
         self.context = context
-        self.listener = socket.create_server(("127.0.0.1", port))
+        self.listener = place.listen() if place else socket.create_server(("127.0.0.1", 0))
         self.port = self.listener.getsockname()[1]
         self.url = f"{'https' if context else 'http'}://127.0.0.1:{self.port}"
         self.connections = []

@@ -7,7 +7,7 @@ import pytest
 for folder in Path(__file__).resolve().parents[:2]:
     sys.path.insert(0, str(folder))
 
-from collector import Collector  # noqa: E402
+from collector import Collector, Nobody  # noqa: E402
 from driver import Driver  # noqa: E402
 
 
@@ -31,8 +31,15 @@ def collector(listen):
 
 
 @pytest.fixture
-def drive(tmp_path, listen):
-    """Starts drivers; all of them are ended, and must end well. (After `listen`, so that collectors outlive them.)"""
+def nobody():
+    nobody = Nobody()
+    yield nobody
+    nobody.close()
+
+
+@pytest.fixture
+def drive(tmp_path, listen, nobody):
+    """Starts drivers; all of them are ended, and must end well. (After these, so that collectors outlive them.)"""
     drivers = []
 
     def start(endpoint, *flags, **options):

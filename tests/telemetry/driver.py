@@ -10,7 +10,9 @@ from waiting import slow, wait_until
 
 ROOT = Path(__file__).resolve().parents[2]
 PROGRAM = Path(os.environ.get("VIAL_BUILD_DIR", ROOT / "build")) / "tests/telemetry/otlp-driver"
-HURRY = 10  # most tests do not want to wait for seconds
+HURRY = 10  # most tests do not want to wait for seconds,
+LEISURE = 0.002  # and some show that nothing waits: here all waiting is for minutes
+PATIENCE_MS = 300_000  # a collector that means to answer may stall on a busy machine: only tests of one that hangs give it less
 
 
 def environment(**more):
@@ -18,8 +20,8 @@ def environment(**more):
     return {**{name: value for name, value in os.environ.items() if not name.startswith("VIAL_")}, **more}
 
 
-def command(endpoint, *flags, config="/dev/null", hurry=HURRY):
-    return [PROGRAM, "--config", config, "--hurry", str(hurry), "--otlp-endpoint", endpoint, *flags]
+def command(endpoint, *flags, config="/dev/null", hurry=HURRY, request_ms=PATIENCE_MS):
+    return [PROGRAM, "--config", config, "--hurry", str(hurry), "--request-ms", str(request_ms), "--otlp-endpoint", endpoint, *flags]
 
 
 class Driver:
@@ -53,6 +55,16 @@ class Driver:
             return all(self.last[name] == value for name, value in wanted.items())
         wait_until(is_so, seconds, lambda: f"{self.last} is not {wanted}; {self.log.read_text()[-2000:]}")
         return self.last
+
+    def await_failures(self, least, seconds=10):
+        """At least so many requests that failed: where nobody answers there is soon another one."""
+        wait_until(lambda: self.stats()["failed_requests"] >= least, seconds, lambda: f"{self.stats()}; {self.log.read_text()[-2000:]}")
+        return self.stats()
+
+    def await_complaint(self):
+        """The first line that was complained in; it comes a moment after the numbers."""
+        wait_until(self.complaints, 10, lambda: f"no complaint in {self.log.read_text()[-2000:]}")
+        return self.complaints()[0]
 
     def complaints(self):
         return [line for line in self.log.read_text().splitlines() if "level=warning" in line]

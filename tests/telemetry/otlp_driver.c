@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * src/telemetry in a process of its own, for its tests and for measuring it. Takes viald's own settings (flags, environment, file), and --hurry N,
- * which divides every time by N. Each line of standard input is a JSON object and is answered with one:
+ * src/telemetry in a process of its own, for its tests and for measuring it. Takes viald's own settings (flags, environment, file), --hurry N, which
+ * divides every time by N, and --request-ms N, which is how long a request may take then, whatever the hurry. Each line of standard input is a JSON
+ * object and is answered with one:
  *
  *   {"do": "add", "span": {...}, "times": N}   the members of VialSpan; N spans that differ in nothing but the ids they do not name -> {"us": }
  *   {"do": "stats"}                            -> {"exported", "dropped", "failed_requests", "queued", "rss_kb"}
@@ -110,8 +111,11 @@ static void serve(VialOtlp **otlp)
 
 int main(int argc, char **argv)
 {
-	int hurry = 1;
-	const GOptionEntry extra[] = { { "hurry", 0, 0, G_OPTION_ARG_INT, &hurry, "divide every time by this", "N" }, { 0 } };
+	double hurry = 1;
+	int request_ms = 0;
+	const GOptionEntry extra[] = { { "hurry", 0, 0, G_OPTION_ARG_DOUBLE, &hurry, "divide every time by this", "N" },
+		                       { "request-ms", 0, 0, G_OPTION_ARG_INT, &request_ms, "how long a request may take", "N" },
+		                       { 0 } };
 	VialOtlpTimes times = vial_otlp_usual_times;
 	g_autoptr(GError) error = NULL;
 	g_autoptr(VialConfig) config = vial_config_load(&argc, &argv, extra, &error);
@@ -123,8 +127,10 @@ int main(int argc, char **argv)
 		guint *all[] = { &times.gather_ms,        &times.first_retry_ms, &times.last_retry_ms, &times.connect_timeout_ms,
 			         &times.total_timeout_ms, &times.farewell_ms,    &times.complaint_ms };
 		for (gsize i = 0; i < G_N_ELEMENTS(all); i++)
-			*all[i] /= (guint)hurry;
-		otlp = hurry == 1 ? vial_otlp_new(config, &error) : vial_otlp_new_timed(config, &times, &error);
+			*all[i] = (guint)(*all[i] / hurry);
+		if (request_ms > 0)
+			times.connect_timeout_ms = times.total_timeout_ms = (guint)request_ms;
+		otlp = vial_otlp_new_timed(config, &times, &error);
 	}
 	if (error) {
 		fprintf(stderr, "otlp-driver: %s\n", error->message);

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from waiting import slow
+from driver import LEISURE
 
 TRACE, SPAN, PARENT = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331", "00f067aa0ba902b7"
 SERVER, ERROR = 2, 2
@@ -101,19 +101,23 @@ def test_an_error_has_a_status_and_a_type(driver, collector):
     assert values(span.attributes) == {"error.type": "timeout", "a": 1}
 
 
-def test_spans_that_come_together_go_together(driver, collector):
+def test_spans_that_come_together_go_together(drive, collector):
+    driver = drive(collector.url, hurry=LEISURE)
     for i in range(100):
         driver.add(f"span{i}")
-    assert [span.name for span in collector.await_spans(100)] == [f"span{i}" for i in range(100)]
-    assert len(collector.requests) <= 20  # as many tenths of a second as it took to add them
+    driver.free()
+    [request] = collector.await_requests(1)
+    assert [span.name for span in request.spans()] == [f"span{i}" for i in range(100)]
+    assert len(collector.requests) == 1
 
 
 def test_a_batch_has_at_most_512_spans_and_a_full_one_does_not_wait(drive, collector):
-    driver = drive(collector.url, hurry=1)
+    driver = drive(collector.url, hurry=LEISURE)  # a batch that is not full waits for minutes
     driver.add(times=1200)
-    requests = collector.await_requests(3)
-    assert [len(request.spans()) for request in requests] == [512, 512, 176]
-    assert requests[2].at - requests[1].at > 0.3  # it waited for others, which takes a second
+    driver.await_stats(exported=1024, queued=176)
+    driver.add(times=336)
+    driver.await_stats(exported=1536, queued=0)
+    assert [len(request.spans()) for request in collector.requests] == [512, 512, 512]
 
 
 def test_a_single_span_waits_a_second_for_others(drive, collector):
@@ -121,7 +125,7 @@ def test_a_single_span_waits_a_second_for_others(drive, collector):
     began = time.monotonic()
     driver.add()
     [request] = collector.await_requests(1)
-    assert 0.95 < request.at - began < 1 + slow(3)
+    assert 0.95 < request.at - began
 
 
 def test_the_connection_is_kept(driver, collector):

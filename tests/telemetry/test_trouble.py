@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A collector that is not there, says no, says later, says nothing, or talks nonsense. Times are a tenth of the usual ones (driver.HURRY): a batch waits
-0.1 s for its spans, attempts are 0.1 to 3 s apart, a request may take 1 s."""
+0.1 s for its spans, attempts are 0.1 to 3 s apart. A request may take minutes, for a machine that stalls; where the collector hangs, less."""
 
-import socket
 import time
 
 import pytest
@@ -10,10 +9,7 @@ import pytest
 from collector import answer, close, hang, saying
 from waiting import slow
 
-
-def free_port():
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        return listener.getsockname()[1]
+HANG_MS = 1000  # for one that hangs, whatever happens
 
 
 def pauses(requests):
@@ -21,18 +17,16 @@ def pauses(requests):
 
 
 def lasted(pause, least, most):
-    """Whether it was so long, as told by a collector that a busy machine may let look late at either of its ends."""
-    return least / 2 < pause < most + slow(2)
+    """Whether it was so long, as told by a collector that notes a request before it answers: so never shorter, but a busy machine may let it look late."""
+    return least <= pause < most + slow(10)
 
 
-def test_a_collector_that_comes_later_gets_what_waited_for_it(drive, listen):
-    port = free_port()
-    driver = drive(f"http://127.0.0.1:{port}")
+def test_a_collector_that_comes_later_gets_what_waited_for_it(drive, nobody, listen):
+    driver = drive(nobody.url)
     driver.add("early", times=600)
-    time.sleep(0.8)
-    stats = driver.stats()
-    assert stats["queued"] == 600 and stats["dropped"] == 0 and stats["failed_requests"] >= 2
-    collector = listen(port=port)
+    stats = driver.await_failures(2)
+    assert stats["queued"] == 600 and stats["dropped"] == 0
+    collector = listen(nobody)
     assert len(collector.await_spans(600)) == 600
     driver.await_stats(exported=600, dropped=0, queued=0)
     assert len({span.span_id for span in collector.spans()}) == 600
@@ -69,10 +63,10 @@ def test_retry_after_is_honoured_up_to_a_limit(driver, collector):
 
 
 def test_a_retry_after_counts_for_one_answer(driver, collector):
-    collector.then(answer(503, Retry_After="3"), answer(503))
+    collector.then(answer(503, Retry_After="3"), *[answer(503)] * 3)
     driver.add()
-    first, second = pauses(collector.await_requests(3))
-    assert lasted(first, 3, 3) and second < first
+    first, *others = pauses(collector.await_requests(5))
+    assert lasted(first, 3, 3) and min(others) < 3  # 0.2, 0.4 and 0.8, if the machine does not stall
 
 
 @pytest.mark.parametrize("value", ["soon", "-5", "99999999999999999999", ""])
@@ -89,7 +83,7 @@ def test_attempts_come_further_and_further_apart_up_to_a_limit(driver, collector
     first = pauses(collector.await_requests(7, seconds=20))
     for number, (least, most) in enumerate([(0.1, 0.125), (0.2, 0.25), (0.4, 0.5), (0.8, 1.0), (1.6, 2.0), (3.0, 3.0)]):
         assert lasted(first[number], least, most), f"pause {number} of {first}"
-    assert first[5] > first[2] > first[0], first
+    assert sorted(first[:5])[2] < 3, first  # most of them; some may be longer where the machine stalls
 
 
 @pytest.mark.parametrize("status", [400, 401, 404, 413, 500, 501])
@@ -112,18 +106,18 @@ def test_redirects_are_not_followed(driver, collector, listen, status):
     driver.await_stats(dropped=1, failed_requests=1)
     time.sleep(0.3)
     assert elsewhere.n_connections == 0 and len(collector.requests) == 1
-    assert "otlp_endpoint has to name" in driver.complaints()[0]
+    assert "otlp_endpoint has to name" in driver.await_complaint()
 
 
 def test_trouble_is_told_once_a_minute_at_most(drive, collector):
     driver = drive(collector.url, "--otlp-headers", "x-token=hunter2", hurry=20)  # a minute is three seconds
     collector.always(answer(400))
     began, batches = time.monotonic(), 0
-    while time.monotonic() < began + 4:
+    while time.monotonic() < began + 4 or batches <= 5:
         driver.add()
         batches += 1
         driver.await_stats(dropped=batches)
-    assert batches > 5 and 1 <= len(driver.complaints()) <= 2 + (time.monotonic() - began) // 3
+    assert 1 <= len(driver.complaints()) <= 2 + (time.monotonic() - began) // 3
     assert "hunter2" not in driver.log.read_text()
 
 
@@ -148,26 +142,24 @@ def test_that_it_works_again_is_told(driver, collector):
     assert driver.log.read_text().count("reach the collector again") == 1
 
 
-def test_a_collector_that_hangs_is_given_up_and_asked_again(driver, collector):
-    collector.then(hang)
+@pytest.mark.parametrize("behaviour", [hang, saying(b"HTTP/1.1 ", b"2", then=hang)], ids=["at-once", "within-the-headers"])
+def test_a_collector_that_hangs_is_given_up_and_asked_again(drive, collector, behaviour):
+    collector.always(behaviour)
+    driver, began = drive(collector.url, request_ms=HANG_MS), time.monotonic()
     driver.add()
-    [pause] = pauses(collector.await_requests(2))
-    assert lasted(pause, 1.1, 1.2)
-    driver.await_stats(exported=1, failed_requests=1, queued=0)
-
-
-def test_a_collector_that_hangs_within_the_headers_is_given_up(driver, collector):
-    collector.then(saying(b"HTTP/1.1 ", b"2", then=hang))
-    driver.add()
-    driver.await_stats(exported=1, failed_requests=1)
+    driver.await_failures(1)
+    first, second = collector.await_requests(2)
+    assert second.at - began > HANG_MS / 1000 and first.body == second.body
+    collector.always(answer())
+    driver.await_stats(exported=1, dropped=0, queued=0)
 
 
 def test_a_collector_that_accepts_but_never_reads_is_given_up(drive, listen):
     collector = listen()
     collector.serve = lambda connection, number: collector.is_over.wait()
-    driver = drive(collector.url)
+    driver = drive(collector.url, request_ms=HANG_MS)
     driver.add(times=512, attributes={"large": "x" * 4096})  # more than sockets take by themselves
-    driver.await_stats(failed_requests=1, queued=512)
+    assert driver.await_failures(1)["queued"] == 512
 
 
 @pytest.mark.parametrize("behaviour", [close, saying(b""), saying(b"HTTP/1.1"), saying(b"\x00\xff\x16\x03\x01" * 1000),
@@ -195,7 +187,8 @@ def test_a_200_counts_whatever_its_body_says(driver, collector, body):
                                   saying(b"HTTP/1.1 200 OK\r\n\r\n" + b" " * 100_000, then=hang),
                                   saying(b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 4\r\n\r\nnope")],
                          ids=["cut-off", "hangs", "bad-chunks", "too-long", "not-gzip"])
-def test_a_200_counts_though_its_body_never_comes_right(driver, collector, rest):
+def test_a_200_counts_though_its_body_never_comes_right(drive, collector, rest):
+    driver = drive(collector.url, request_ms=15_000)  # what is hung for, and yet more than the word before it takes
     collector.then(rest)
     driver.add()
     driver.await_stats(exported=1, failed_requests=0)
@@ -216,21 +209,18 @@ def test_spans_that_the_collector_rejects_are_dropped(driver, collector, rejecte
 def test_a_batch_that_the_collector_will_not_take_does_not_stop_the_others(drive, collector):
     driver = drive(collector.url, hurry=100)
     collector.then(*[close] * 8, *[answer(503)] * 8)
-    driver.add("poison", times=2)
+    driver.add("poison")
     collector.await_requests(1)
     driver.add("fine")
-    driver.await_stats(seconds=30, exported=1, dropped=2, failed_requests=16, queued=0)
+    driver.await_stats(seconds=30, exported=1, dropped=1, failed_requests=16, queued=0)
     assert [span.name for span in collector.requests[-1].spans()] == ["fine"]
 
 
-def test_a_collector_that_is_not_there_may_take_its_time(drive, listen):
-    port = free_port()
-    driver = drive(f"http://127.0.0.1:{port}", hurry=100)
+def test_a_collector_that_is_not_there_may_take_its_time(drive, nobody, listen):
+    driver = drive(nobody.url, hurry=100)
     driver.add()
-    time.sleep(6)  # some twenty attempts
-    stats = driver.stats()
-    assert stats["failed_requests"] > 16 and stats["dropped"] == 0
-    listen(port=port)
+    assert driver.await_failures(20, seconds=30)["dropped"] == 0
+    listen(nobody)
     driver.await_stats(exported=1)
 
 
@@ -238,4 +228,4 @@ def test_a_name_that_does_not_resolve_is_trouble_like_any_other(drive):
     driver = drive("http://collector.invalid:4318")
     driver.add()
     time.sleep(1)
-    assert driver.free() < slow(3)
+    assert driver.free() < min(slow(10), 150)

@@ -87,7 +87,7 @@ def exits(wire):
 
 def runs(wire):
     """Whether the guest gets on; a busy machine may not give it a processor at once."""
-    before, deadline = exits(wire), time.monotonic() + 20
+    before, deadline = exits(wire), time.monotonic() + 60
     while exits(wire) <= before:
         if time.monotonic() > deadline:
             return False
@@ -103,7 +103,7 @@ def test_the_first_frame_is_the_state(directory):
     assert wire.host("pause") == {"tag": 2, "ok": False, "error": "there is no machine running"}
     assert "no such operation" in wire.host("dance")["error"]
     assert wire.host("stop")["ok"]
-    assert vmm.process.wait(10) == 0
+    assert vmm.process.wait(60) == 0
 
 
 def test_a_start_that_cannot_work_says_why(directory):
@@ -128,7 +128,7 @@ def test_it_runs_pauses_and_stops(machine):
     assert exits(wire) == before
     assert wire.host("resume")["ok"]
     assert wire.host("stop")["ok"]
-    assert vmm.process.wait(10) == 0
+    assert vmm.process.wait(60) == 0
 
 
 def test_the_process_is_jailed(machine):
@@ -187,13 +187,13 @@ def test_snapshot_and_restore(machine, directory):
         answer = other.host("start", memory_mb=64, overlay_dir=directory, disks=disks, restore=restore)
         assert answer["ok"], answer
         assert runs(other)
-        assert other.host("stop")["ok"] and copy.process.wait(10) == 0
+        assert other.host("stop")["ok"] and copy.process.wait(60) == 0
     # Of another shape, or damaged: refused.
     for wrong in ({"memory_mb": 32}, {"vcpus": 2}):
         copy = Vmm(PROGRAM, directory, "w" + next(iter(wrong)))
         answer = copy.connect().host("start", **{"memory_mb": 64, "overlay_dir": directory, "disks": disks, "restore": restore, **wrong})
         assert not answer["ok"] and "shape" in answer["error"], answer
-        copy.process.wait(10)
+        copy.process.wait(60)
 
 
 def test_forks_run_and_outlive_their_parent(machine, directory):
@@ -220,7 +220,7 @@ def test_forks_run_and_outlive_their_parent(machine, directory):
     for child in children + [grandchild]:
         assert child.host("stop")["ok"]
     for pid in answer["pids"] + grand["pids"]:
-        deadline = time.monotonic() + 10
+        deadline = time.monotonic() + 60
         while os.path.exists(f"/proc/{pid}") and time.monotonic() < deadline:
             time.sleep(0.02)
         assert not os.path.exists(f"/proc/{pid}"), "nothing is left"
@@ -249,7 +249,7 @@ def test_a_parked_template_is_forked_for_every_create(directory):
         assert child.host("stop")["ok"]
     assert exits(wire) == 0, "the template itself never ran"
     assert len(os.listdir(f"/proc/{vmm.process.pid}/fd")) < 40, "and gathers no descriptors"
-    assert wire.host("stop")["ok"] and vmm.process.wait(10) == 0
+    assert wire.host("stop")["ok"] and vmm.process.wait(60) == 0
 
 
 def test_folder_mode_is_what_viald_starts(directory):
@@ -268,7 +268,7 @@ def test_folder_mode_is_what_viald_starts(directory):
     os.mkdir(image)
     fds = [os.open(os.path.join(image, name), os.O_RDWR | os.O_CREAT, 0o600) for name in ("state", "memory", "disk")]
     assert wire.host("checkpoint", fds=fds, leave_running=False)["ok"]
-    assert wire.host("stop")["ok"] and process.wait(10) == 0
+    assert wire.host("stop")["ok"] and process.wait(60) == 0
     with open(os.path.join(directory, "exit.json")) as file:
         assert json.load(file) == {"reason": "stopped"}
     os.unlink(os.path.join(directory, "shim.sock"))
@@ -277,7 +277,7 @@ def test_folder_mode_is_what_viald_starts(directory):
     wire = Connection(os.path.join(directory, "shim.sock"))
     assert wire.host("start", image=image)["ok"]
     assert runs(wire)
-    assert wire.host("stop")["ok"] and process.wait(10) == 0
+    assert wire.host("stop")["ok"] and process.wait(60) == 0
 
 
 def test_the_probe_tells_in_one_sentence():
@@ -304,4 +304,4 @@ def test_a_hostile_guest_does_not_hurt_the_monitor(directory):
         if not stats["ok"]:
             assert wire.states[-1]["state"] == "exited", wire.states
         assert wire.host("stop")["ok"]
-        assert vmm.process.wait(10) == 0 and "seccomp" not in vmm.words(), vmm.words()
+        assert vmm.process.wait(60) == 0 and "seccomp" not in vmm.words(), vmm.words()
