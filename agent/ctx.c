@@ -437,6 +437,7 @@ static int spawn_kernel(struct vial_ctx *ctx)
 	ctx->environment = vial_env_object(env);
 	options.env = (const char *const *)env;
 	options.warmth = ctx->is_warm ? VIAL_WARM : VIAL_COLD;
+	ctx->must_enter = false;
 	result = vial_kernel_start(&options, &kernel_handlers, ctx, &ctx->kernel);
 	vial_env_free(env);
 	return result;
@@ -564,6 +565,14 @@ struct vial_ctx *vial_ctx_default(const struct vial_language *language, const st
 		return ctx;
 	*out_error = result == -ENOSPC ? "this sandbox has as many contexts as it may have; delete one" : "out of memory";
 	return NULL;
+}
+
+void vial_ctx_begin_in(struct vial_ctx *ctx, const char *cwd)
+{
+	if (ctx->run_number > 0 || ctx->first_queued || strcmp(ctx->cwd, cwd) == 0)
+		return;
+	snprintf(ctx->cwd, sizeof(ctx->cwd), "%s", cwd);
+	ctx->must_enter = true;
 }
 
 static void free_ctx(struct vial_ctx *ctx)

@@ -58,6 +58,7 @@ struct vial_ctx {
 	bool is_untouched;          /* nobody's code has run in the kernel: it was started while a template was baked */
 	bool is_touching;           /* the kernel walks through a run of ours */
 	bool has_restarted;         /* since the last run's answer: it must be told */
+	bool must_enter;            /* the kernel was started elsewhere: the next run has it enter `cwd` */
 	unsigned failures;          /* kernels in a row that ended before they were ready */
 	unsigned run_number;
 	json_int_t execution_count;
@@ -85,6 +86,8 @@ struct vial_ctx *vial_ctx_default(const struct vial_language *language, const st
 /* `id` NULL: a new one. -EEXIST, -ENOSPC (VIAL_CTX_MAX), or what starting a kernel says. */
 int vial_ctx_create(const char *id, const struct vial_language *language, const char *cwd, const struct vial_user *user, bool is_warm,
                     struct vial_ctx **out_ctx);
+/* Where a context begins whose kernel was started before anybody could say so: nothing once code of somebody's has come for it. */
+void vial_ctx_begin_in(struct vial_ctx *ctx, const char *cwd);
 /* Kills its kernel, ends its runs, frees it. */
 void vial_ctx_delete(struct vial_ctx *ctx);
 /* A new kernel under the same id. The run under way ends with it, those in the queue stay. */

@@ -63,15 +63,19 @@ static void on_wait_cancel(struct vial_stream *stream)
 
 static const struct vial_stream_handlers wait_handlers = { .on_cancel = on_wait_cancel, .on_drop = forget_stream };
 
-static bool read_place(struct vial_stream *stream, json_t *request, char out_cwd[PATH_MAX], struct vial_user *out_user)
+static bool read_user(struct vial_stream *stream, json_t *request, struct vial_user *out_user)
+{
+	if (vial_user_from_json(request, out_user) == 0)
+		return true;
+	vial_stream_close_error(stream, VIAL_INVALID, "the field \"user\" names nobody in this sandbox");
+	return false;
+}
+
+/* The working directory where the request says none. */
+static bool read_cwd(struct vial_stream *stream, json_t *request, char out_cwd[PATH_MAX])
 {
 	const char *cwd;
-	int result = vial_user_from_json(request, out_user);
 
-	if (result < 0) {
-		vial_stream_close_error(stream, VIAL_INVALID, "the field \"user\" names nobody in this sandbox");
-		return false;
-	}
 	if (!vial_request_string(stream, request, "cwd", false, &cwd))
 		return false;
 	if (vial_path_absolute(cwd && *cwd ? cwd : vial_workdir(), out_cwd) == 0)
@@ -90,7 +94,7 @@ void vial_op_ctx_create(struct vial_stream *stream, json_t *request)
 	int result;
 
 	if (!vial_request_string(stream, request, "language", true, &name) || !vial_request_string(stream, request, "id", false, &id) ||
-	    !read_place(stream, request, cwd, &user))
+	    !read_user(stream, request, &user) || !read_cwd(stream, request, cwd))
 		return;
 	language = find_language(stream, name);
 	if (!language)
@@ -160,6 +164,7 @@ static void run_code(struct vial_stream *stream, json_t *request)
 	const struct vial_language *language = NULL;
 	const char *name = NULL, *problem;
 	bool has_user = !json_is_null(json_object_get(request, "user")) && json_object_get(request, "user");
+	char cwd[PATH_MAX];
 	struct vial_user user;
 	struct vial_ctx *ctx;
 
@@ -174,15 +179,15 @@ static void run_code(struct vial_stream *stream, json_t *request)
 	language = find_language(stream, name);
 	if (!language)
 		return;
-	if (has_user && vial_user_from_json(request, &user) < 0) {
-		vial_stream_close_error(stream, VIAL_INVALID, "the field \"user\" names nobody in this sandbox");
+	if ((has_user && !read_user(stream, request, &user)) || !read_cwd(stream, request, cwd))
+		return;
+	ctx = vial_ctx_default(language, has_user ? &user : NULL, false, &problem);
+	if (!ctx) {
+		vial_stream_close_error(stream, VIAL_LIMIT, "%s", problem);
 		return;
 	}
-	ctx = vial_ctx_default(language, has_user ? &user : NULL, false, &problem);
-	if (ctx)
-		vial_run_accept(ctx, stream, request, strcmp(language->name, "typescript") == 0);
-	else
-		vial_stream_close_error(stream, VIAL_LIMIT, "%s", problem);
+	vial_ctx_begin_in(ctx, cwd);
+	vial_run_accept(ctx, stream, request, strcmp(language->name, "typescript") == 0);
 }
 
 void vial_op_ctx_run(struct vial_stream *stream, json_t *request)

@@ -287,12 +287,14 @@ void vial_run_begin(struct vial_run *run)
 		.environment = changes,
 		.env = run->env,
 		.argv = run->argv,
+		.cwd = ctx->must_enter ? ctx->cwd : NULL,
 		.is_typescript = run->is_typescript,
 		.is_ansi = run->is_ansi,
 		.wants_images = run->wants_images,
 		.max_text_bytes = run->max_output_bytes < DEFAULT_OUTPUT_BYTES ? (size_t)run->max_output_bytes : DEFAULT_OUTPUT_BYTES,
 	};
 
+	ctx->must_enter = false;
 	run->is_running = true;
 	run->spill = vial_spill_new(VIAL_SPILL_OUTPUT, run->id, &ctx->user);
 	run->changes = vial_changes_begin();

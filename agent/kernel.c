@@ -586,6 +586,11 @@ static int write_cell(struct vial_kernel *kernel, const struct vial_kernel_reque
 	put_variables(file, "__vial_environment", request->environment);
 	put_variables(file, "__vial_env", request->env);
 	put_words(file, "__vial_argv", request->argv);
+	if (request->cwd) {
+		fputs("builtin cd -- ", file);
+		put_quoted(file, request->cwd);
+		fputc('\n', file);
+	}
 	fputc('\0', file);
 	fputs(json_string_value(request->code), file);
 	fputc('\0', file);
@@ -609,6 +614,8 @@ int vial_kernel_run(struct vial_kernel *kernel, const struct vial_kernel_request
 	                    (json_int_t)request->max_text_bytes);
 	if (message && request->argv)
 		json_object_set(message, "argv", request->argv);
+	if (message && request->cwd)
+		json_object_set_new(message, "cwd", json_string(request->cwd));
 	if (message && request->is_typescript)
 		json_object_set_new(message, "language", json_string("typescript"));
 	if (message && request->wants_images)

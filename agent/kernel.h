@@ -66,6 +66,7 @@ struct vial_kernel_request {
 	json_t *environment; /* changes to the kernel's own environment, null removes; may be NULL */
 	json_t *env;         /* for this run only; may be NULL */
 	json_t *argv;        /* likewise: the program's name and its arguments */
+	const char *cwd;     /* it is to be there from now on, if it can; NULL: where it is */
 	bool is_typescript, is_ansi, wants_images;
 	size_t max_text_bytes;
 };

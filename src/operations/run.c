@@ -352,6 +352,8 @@ static json_t *make_open(const VialRunRequest *request, json_t *code, const Vial
 		json_object_set_new(open, "language", json_string(request->language ? request->language : "python"));
 	if (!request->context && request->user)
 		json_object_set_new(open, "user", json_string(request->user));
+	if (!request->context && request->cwd)
+		json_object_set_new(open, "cwd", json_string(request->cwd));
 	if (request->timeout_ms > 0)
 		json_object_set_new(open, "timeout_ms", json_integer(request->timeout_ms));
 	json_object_set_new(open, "max_results_bytes", json_integer(budget->max_results_bytes));

@@ -13,6 +13,7 @@ typedef struct {
 	const char *language;    /* of the default context that is meant; NULL: python */
 	const char *user;        /* whose; NULL: the sandbox's own */
 	const char *context;     /* the id of a context instead; NULL: none */
+	const char *cwd;         /* where the default context begins; NULL: in the working directory */
 	gint64 timeout_ms;       /* 0: none */
 	gint64 max_output_bytes; /* of each of stdout and stderr, or VIAL_UNSAID */
 	gboolean raw_ansi;       /* control sequences are wanted */

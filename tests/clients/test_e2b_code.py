@@ -108,13 +108,73 @@ def test_pictures_charts_and_tables(box):
     assert kinds == {kind: [kind] for kind in kinds}
 
 
+def chart_of(box, code):
+    run = box.run_code(f"import matplotlib.pyplot as plt, datetime\nplt.close('all')\n{code}\nplt.show()")
+    assert run.error is None, run.error
+    result, = run.results
+    return result.chart
+
+
+def test_numbers_of_charts_are_floats(box):
+    chart = chart_of(box, "plt.plot([1, 2], [3, 4])")
+    assert all(type(number) is float for number in [*sum(chart.elements[0].points, ()), *chart.x_ticks, *chart.y_ticks])
+    bar, = chart_of(box, "plt.bar(['a'], [2])").elements
+    wedge, = chart_of(box, "plt.pie([1], labels=['a'])").elements
+    framed, = chart_of(box, "plt.boxplot([1, 2, 3])").elements
+    assert all(type(number) is float for number in (bar.value, wedge.angle, wedge.radius, framed.min, framed.median, framed.max))
+    inner, _ = chart_of(box, "figure, (left, right) = plt.subplots(1, 2)\nleft.bar(['a'], [2])\nright.plot([1, 2])").elements
+    assert type(inner.elements[0].value) is float
+
+
+def test_axes_of_charts_say_what_they_are(box):
+    chart = chart_of(box, "plt.plot([datetime.date(2023, 9, 1), datetime.date(2023, 9, 2)], [1, 100])\nplt.yscale('log')\nplt.xlabel('Time (s)')\nplt.ylabel('v [m/s]')")
+    assert (chart.x_scale.value, chart.y_scale.value, chart.x_unit, chart.y_unit) == ("datetime", "log", "s", "m/s")
+    assert [x for x, _ in chart.elements[0].points] == ["2023-09-01", "2023-09-02"] and all(isinstance(tick, str) for tick in chart.x_ticks)
+    assert chart_of(box, "plt.plot([1, 2], ['low', 'high'])").y_scale.value == "categorical"
+
+
+def test_bars_and_boxes_that_lie_are_told_as_those_that_stand(box):
+    for drawing in ("plt.barh(['a', 'b'], [1, 2])", "plt.boxplot([[1, 2], [2, 3]], tick_labels=['a', 'b'], orientation='horizontal')"):
+        chart = chart_of(box, f"{drawing}\nplt.xlabel('Count (n)')\nplt.ylabel('Kind')")
+        assert (chart.x_label, chart.x_unit, chart.y_label, chart.y_unit) == ("Kind", None, "Count (n)", "n"), drawing
+        assert [one.label for one in chart.elements] == ["a", "b"]
+
+
+def test_a_figure_in_which_nothing_is_drawn_has_no_chart(box):
+    assert chart_of(box, "plt.subplots()") is None
+    assert chart_of(box, "plt.gca().add_artist(plt.Circle((0, 0), 1))").type.value == "unknown"
+
+
 @covers("E2B Code Interpreter Python 2.11", "Sandbox.run_code")
+def test_code_begins_where_files_and_commands_do(daemon):
+    box = e2b_box.create(daemon, "code-interpreter-v1", "e2b_code_interpreter")
+    try:
+        assert {one.cwd for one in box.list_code_contexts()} == {"/home/user"}
+        box.files.write("note.txt", "found")
+        assert box.run_code("open('note.txt').read()").text == "found"
+        assert box.run_code("require('fs').readFileSync('note.txt', 'utf8')", language="js").text == "found"
+        assert "".join(box.run_code("cat note.txt; pwd", language="bash").logs.stdout) == "found/home/user\n"
+        box.run_code("import os; os.chdir('/tmp')")
+        assert box.run_code("os.getcwd()").text == "/tmp", "it is the code's own from then on"
+        box.restart_code_context("default-python")
+        assert box.run_code("import os; os.getcwd()").text == "/home/user"
+    finally:
+        box.kill()
+
+
+@covers("E2B Code Interpreter Python 2.11", "Sandbox.run_code", differs="Languages are python, javascript, typescript (both of Node, one context) and bash; code runs as `user`. "
+        "A list or dict as the value has no `json`, and saving a picture does not show it.")
 def test_other_languages(box):
     assert box.run_code("console.log('js'); 6 * 7", language="javascript").text == "42" and box.run_code("40 + 2", language="js").text == "42"
     assert "".join(box.run_code("const x: number = 3; console.log(x)", language="typescript").logs.stdout) == "3\n"
     assert "".join(box.run_code("echo $((6 * 7)) $HOME", language="bash").logs.stdout) == "42 /home/user\n"
-    with pytest.raises(Exception, match="cobol"):
-        box.run_code("x", language="cobol")
+    for language in ("r", "java", "deno", "cobol"):
+        with pytest.raises(Exception, match=f'no kernel for "{language}"; there are python, javascript, typescript and bash'):
+            box.run_code("x", language=language)
+    assert box.run_code("import getpass; getpass.getuser()").text == "user" and box.run_code("{'a': [1]}").results[0].formats() == ["text"]
+    saved = box.run_code("from PIL import Image\npicture = Image.new('RGB', (2, 2))\npicture.save('/tmp/picture.png')")
+    assert saved.error is None and saved.results == []
+    assert box.run_code("picture.show()").results[0].png and box.run_code("picture").results[0].png
 
 
 @covers("E2B Code Interpreter Python 2.11", "Sandbox.run_code")
@@ -147,6 +207,15 @@ def test_contexts_are_made_listed_restarted_and_removed(e2b, box):
     for call in (lambda: box.run_code("1", context=context), lambda: box.restart_code_context(context), lambda: box.remove_code_context(context)):
         with pytest.raises(e2b.NotFoundException):
             call()
+
+
+@covers("E2B Code Interpreter Python 2.11", "Sandbox.create_code_context", differs="Its directory has to be there, and be one that `user` may enter, which `/root` is not.")
+def test_a_context_begins_only_where_it_can(e2b, box):
+    before = {one.id for one in box.list_code_contexts()}
+    for cwd in ("/root", "/home/user/no/such"):
+        with pytest.raises(e2b.SandboxException, match=f"{cwd} cannot be entered"):
+            box.create_code_context(cwd=cwd)
+    assert {one.id for one in box.list_code_contexts()} == before
 
 
 def test_the_lines_are_what_the_clients_read(daemon, box):

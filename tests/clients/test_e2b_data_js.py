@@ -83,7 +83,9 @@ def test_git(step):
     assert step("git") == [False, "Ada Ü", True, ["feature", "main"], "one\n", "b\n", False]
 
 
-@covers("E2B Code Interpreter JS 2.8", "Sandbox.runCode", "Sandbox.createCodeContext", "Sandbox.listCodeContexts", "Sandbox.restartCodeContext", "Sandbox.removeCodeContext")
+@covers("E2B Code Interpreter JS 2.8", "Sandbox.runCode", differs="As with Python's package.")
+@covers("E2B Code Interpreter JS 2.8", "Sandbox.createCodeContext", differs="As with Python's package.")
+@covers("E2B Code Interpreter JS 2.8", "Sandbox.listCodeContexts", "Sandbox.restartCodeContext", "Sandbox.removeCodeContext")
 def test_code_and_contexts(step):
     assert step("runCode") == [True, "42", ["42"], None, ["ZeroDivisionError", "division by zero"], "42"]
     assert step("runCode, rich") == ["iVBOR", "line", {"a": [1]}, True]

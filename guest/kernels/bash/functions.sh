@@ -5,7 +5,7 @@
 # A request is an empty line on the first pipe (bash reads a pipe byte by byte); the cell itself is in a memory file: assignments, a NUL, the code as it
 # is, a NUL. (A large text in quotes would cost bash the square of its quotes.) Assigned are __vial_id, the execution; __vial_environment, variables
 # that change for good, names (a minus before the name: unset) and values in turn; __vial_env, the same for this run only; __vial_argv, the name and
-# arguments of a program. The answer is a message on
+# arguments of a program. A `cd` may follow, for a shell that was started elsewhere. The answer is a message on
 # the second pipe: its length, a space, JSON. (At a newline bash would write what it has so far, and the agent wake twice.)
 #
 # Cells end as scripts do: `set -e`, an unset variable under `set -u`, an interrupt make bash leave. Then the EXIT trap forks, and the

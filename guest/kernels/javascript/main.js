@@ -36,6 +36,7 @@ function start() {
 	if (!request) return;
 	count += 1;
 	changeEnvironment(request.environment);
+	if (request.cwd) enter(request.cwd);
 	const mine = { id: request.id, number: request.number, count, restore: prepare(request), isColored: Boolean(request.raw_ansi), isScript: Boolean(request.argv) };
 	run = mine;
 	display.start(mine.id, request.max_text_bytes, mine.isColored);
@@ -132,6 +133,15 @@ function changeEnvironment(changes) {
 	for (const [name, value] of Object.entries(changes || {})) {
 		if (value === null || value === undefined) delete process.env[name];
 		else process.env[name] = value;
+	}
+}
+
+// For a kernel that was started before anybody could say where. It stays where it is if it cannot be there.
+function enter(directory) {
+	try {
+		process.chdir(directory);
+	} catch {
+		// What the code does next says so better.
 	}
 }
 

@@ -41,24 +41,64 @@ static const char *chart_kind(const char *kind)
 	return g_strv_contains(known, kind) ? kind : "unknown";
 }
 
+/* The same with every number a float, as the SDKs declare them: Python's json makes an int of one without a point. */
+static json_t *with_floats(const json_t *value)
+{
+	json_t *json, *inner;
+	const char *name;
+	gsize i;
+
+	if (json_is_integer(value))
+		return json_real((double)json_integer_value(value));
+	if (json_is_array(value)) {
+		json = json_array();
+		json_array_foreach ((json_t *)value, i, inner)
+			json_array_append_new(json, with_floats(inner));
+		return json;
+	}
+	if (!json_is_object(value))
+		return json_incref((json_t *)value);
+	json = json_object();
+	json_object_foreach ((json_t *)value, name, inner)
+		json_object_set_new(json, name, with_floats(inner));
+	return json;
+}
+
+static void swap(json_t *json, const char *one, const char *other)
+{
+	json_t *kept = json_incref(json_object_get(json, one));
+
+	json_object_set(json, one, json_object_get(json, other));
+	json_object_set_new(json, other, kept);
+}
+
 static json_t *chart_json(const json_t *chart)
 {
 	const char *kind = json_string_value(json_object_get(chart, "type"));
 	json_t *json, *elements, *element;
 	gsize i;
 
-	if (!kind || (strcmp(chart_kind(kind), kind) == 0 && strcmp(kind, "superchart") != 0))
-		return json_incref((json_t *)chart);
-	json = json_copy((json_t *)chart);
-	json_object_set_new(json, "type", json_string(chart_kind(kind)));
-	if (strcmp(kind, "superchart") != 0) {
-		json_object_set_new(json, "vial_type", json_string(kind));
+	if (kind && strcmp(kind, "superchart") == 0) {
+		json = json_copy((json_t *)chart);
+		elements = json_array();
+		json_array_foreach (json_object_get(chart, "elements"), i, element)
+			json_array_append_new(elements, chart_json(element));
+		json_object_set_new(json, "elements", elements);
 		return json;
 	}
-	elements = json_array();
-	json_array_foreach (json_object_get(chart, "elements"), i, element)
-		json_array_append_new(elements, chart_json(element));
-	json_object_set_new(json, "elements", elements);
+	if (!kind || strcmp(chart_kind(kind), "unknown") == 0)
+		json = json_copy((json_t *)chart);
+	else
+		json = with_floats(chart);
+	if (kind && strcmp(chart_kind(kind), kind) != 0) {
+		json_object_set_new(json, "type", json_string(chart_kind(kind)));
+		json_object_set_new(json, "vial_type", json_string(kind));
+	}
+	/* The SDKs' charts do not lie: x is what bars and boxes stand for. */
+	if (g_strcmp0(json_string_value(json_object_get(json, "orientation")), "horizontal") == 0) {
+		swap(json, "x_label", "y_label");
+		swap(json, "x_unit", "y_unit");
+	}
 	return json;
 }
 

@@ -2,14 +2,32 @@
 /* Contexts of the code interpreter. */
 #include "operations/contexts.h"
 
+#include <string.h>
+
 #include "surfaces/e2b/code.h"
 #include "surfaces/e2b/data.h"
 #include "util/json.h"
 
+/* One of those that run code without a context, and in which nothing has run yet: it enters its directory with the first code. */
+static gboolean is_to_begin(const json_t *context)
+{
+	g_autofree char *id = g_strconcat("default-", json_string_value(json_object_get(context, "language")), NULL);
+
+	return json_integer_value(json_object_get(context, "execution_count")) == 0 &&
+	       strcmp(id, json_string_value(json_object_get(context, "id"))) == 0;
+}
+
 static json_t *context_json(const json_t *context)
 {
-	return json_pack("{s:O, s:O, s:O}", "id", json_object_get(context, "id"), "language", json_object_get(context, "language"), "cwd",
-	                 json_object_get(context, "cwd"));
+	json_t *json = json_pack("{s:O, s:O, s:O}", "id", json_object_get(context, "id"), "language", json_object_get(context, "language"), "cwd",
+	                         json_object_get(context, "cwd"));
+
+	if (is_to_begin(context)) {
+		g_autofree char *home = vial_e2b_path(NULL, NULL);
+
+		json_object_set_new(json, "cwd", json_string(home));
+	}
+	return json;
 }
 
 /* Answers: `data` is the request */

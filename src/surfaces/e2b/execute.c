@@ -107,9 +107,10 @@ static void on_end(const VialRunEnd *end, const GError *error, gpointer data)
 
 /* Beginning */
 
-static gboolean decode(const json_t *body, VialRunRequest *out, GError **error)
+/* Code begins where commands and contexts do: what was uploaded as "data.csv" is there. */
+static gboolean decode(const json_t *body, const char *home, VialRunRequest *out, GError **error)
 {
-	*out = (VialRunRequest){ .max_output_bytes = VIAL_OUTPUT_MAX_BYTES };
+	*out = (VialRunRequest){ .cwd = home, .max_output_bytes = VIAL_OUTPUT_MAX_BYTES };
 	if (!vial_decode_bytes(body, "code", &out->code, error) || !vial_decode_text(body, "context_id", &out->context, error) ||
 	    !vial_decode_text(body, "language", &out->language, error) || !vial_decode_object(body, "env_vars", &out->env, error))
 		return FALSE;
@@ -125,6 +126,7 @@ void vial_e2b_execute(VialRequest *request)
 	VialOperation *operation = NULL;
 	g_autoptr(GError) error = NULL;
 	VialExchange *exchange;
+	g_autofree char *home = vial_e2b_path(NULL, NULL);
 	VialRunRequest run;
 	VialCaller caller;
 
@@ -132,7 +134,7 @@ void vial_e2b_execute(VialRequest *request)
 		return;
 	caller = vial_surface_caller(request);
 	exchange = vial_exchange_new(request, g_new0(Execution, 1), execution_free);
-	if (decode(vial_request_json(request), &run, &error))
+	if (decode(vial_request_json(request), home, &run, &error))
 		operation = vial_op_run(&caller, vial_surface_sandbox(request), &run, &sink, exchange, &error);
 	g_clear_pointer(&run.code, g_bytes_unref);
 	if (operation)

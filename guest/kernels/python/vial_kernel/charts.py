@@ -16,8 +16,10 @@ _WITH_TICKS = ("line", "scatter", "errorbar", "area", "heatmap")
 
 
 def of_figure(figure):
-    """The chart of a matplotlib Figure."""
+    """The chart of a matplotlib Figure; None when nothing has been drawn."""
     try:
+        if not any(one.has_data() for one in figure.axes):
+            return None
         axes = [one for one in figure.axes if not _is_colorbar(one) and one.get_visible()]
         charts = [_of_axes(one) for one in _without_empty_twins(axes)]
         title = figure.get_suptitle() if hasattr(figure, "get_suptitle") else ""
@@ -47,6 +49,8 @@ def _of_axes(axes):
         return {"type": "unknown", "title": title, "elements": [], **labels_of(axes)}
     kind, elements = found[0]
     chart = {"type": kind, "title": title, "elements": elements[:MAX_ELEMENTS]}
+    if series.lies(axes, kind):
+        chart["orientation"] = "horizontal"
     if kind != "pie":
         chart.update(labels_of(axes))
     if kind in _WITH_TICKS:

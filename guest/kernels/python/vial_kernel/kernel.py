@@ -2,6 +2,7 @@
 """The kernel's main loop: one request, one run, its results, `done`."""
 
 import asyncio
+import contextlib
 import faulthandler
 import os
 import select
@@ -106,6 +107,7 @@ class Kernel:
         shells.set_color(shell, bool(request.get("raw_ansi")))
         count = shell.execution_count
         _change_environment(request.get("environment"))
+        _enter(request.get("cwd"))
         saved = _apply_environment(request.get("env"))
         program = _Program(shell.user_ns, request["argv"]) if request.get("argv") else None
         interrupts.install()
@@ -286,6 +288,13 @@ def _change_environment(changes):
             os.environ.pop(name, None)
         else:
             os.environ[name] = value
+
+
+def _enter(directory):
+    """For a kernel that was started before anybody could say where. It stays where it is if it cannot be there."""
+    if directory:
+        with contextlib.suppress(OSError):
+            os.chdir(directory)
 
 
 def _apply_environment(env):

@@ -41,7 +41,7 @@ def _read_pie(view):
 
 
 def _read_boxes(view):
-    elements = []
+    elements, seen = [], []
     for artists, (stats, median) in remember.notes_of(view.axes, "boxes"):
         axis, place = _across(view.axes, median)
         label = stats.get("label") or (name_at(axis, tick_names(axis), place) if place is not None else "")
@@ -55,8 +55,21 @@ def _read_boxes(view):
             "max": value_of(stats.get("whishi")),
             "outliers": [value_of(flier) for flier in as_list(stats.get("fliers", ()))],
         }
-        elements.append({**element, "group": group} if group and group != label else element)
+        element = {**element, "group": group} if group and group != label else element
+        # Drawn once more in the same place, to fill it with a colour, it is the same box.
+        if (element, place) not in seen:
+            seen.append((element, place))
+            elements.append(element)
     return elements
+
+
+def lies(axes, kind):
+    """Whether an axes's bars or boxes lie: then it is y along which they stand for something."""
+    if kind in ("bar", "histogram"):
+        return any(getattr(container, "orientation", None) == "horizontal" for container in axes.containers)
+    if kind == "box_and_whisker":
+        return any(_across(axes, median)[0] is axes.yaxis for _, (_, median) in remember.notes_of(axes, "boxes"))
+    return False
 
 
 def _across(axes, median):
@@ -108,13 +121,13 @@ def _band(collection):
 
 def _read_histograms(view):
     elements = []
-    for patches, drawn in remember.notes_of(view.axes, "histograms"):
+    for number, (patches, drawn) in enumerate(remember.notes_of(view.axes, "histograms")):
         if drawn is None:
             bars = [_sides(view.axes, patch) for patch in patches]
         else:
             counts, edges = as_list(drawn[0]), as_list(drawn[1])
             bars = list(zip(edges, edges[1:], counts))
-        group = _name_of_bars(view, patches)
+        group = _name_of_bars(view, patches) or f"Group {number}"
         for low, high, value in bars:
             label = f"{low:g} – {high:g}"
             elements.append({"label": label, "group": group, "value": value_of(value), "from": value_of(low), "to": value_of(high)})
@@ -140,13 +153,12 @@ def _sides(axes, bar):
 
 def _read_bars(view):
     elements = []
-    for container in view.axes.containers:
-        if type(container).__name__ != "BarContainer" or not view.untold(container.patches):
-            continue
+    containers = [one for one in view.axes.containers if type(one).__name__ == "BarContainer" and view.untold(one.patches)]
+    for place, container in enumerate(containers):
         is_upright = getattr(container, "orientation", "vertical") != "horizontal"
         axis = view.axes.xaxis if is_upright else view.axes.yaxis
         names = tick_names(axis)
-        group = view.legend.name(container, colour_of(container.patches[0]))
+        group = view.legend.name(container, colour_of(container.patches[0])) or f"Group {place}"
         errors = _error_ends(container.errorbar, is_upright) if container.errorbar is not None else []
         for number, bar in enumerate(container.patches):
             if is_upright:
