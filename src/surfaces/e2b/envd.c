@@ -5,6 +5,7 @@
 #include "http/websocket_handshake.h"
 #include "operations/exec.h"
 #include "operations/processes.h"
+#include "surfaces/e2b/control.h"
 #include "surfaces/e2b/data.h"
 #include "surfaces/shared/proxy.h"
 #include "util/json.h"
@@ -17,7 +18,7 @@ void vial_e2b_health(VialRequest *request)
 
 	if (!sandbox)
 		return;
-	if (vial_sandbox_state(sandbox) == VIAL_STATE_HIBERNATED || vial_sandbox_state(sandbox) == VIAL_STATE_PAUSED)
+	if (vial_e2b_is_asleep(sandbox))
 		vial_e2b_reply_gone(request);
 	else
 		vial_request_reply_empty(request, 204);
