@@ -195,6 +195,36 @@ def test_a_watcher_tells_what_happened(e2b, box):
     flat.stop()
 
 
+def test_a_new_file_is_created_and_then_written(e2b, box):
+    kind = e2b.FilesystemEventType
+    box.files.make_dir("births")
+    watcher = box.files.watch_dir("births")
+    told = []
+
+    def of(name):
+        told.extend(watcher.get_new_events())
+        return [event.type for event in told if event.name == name]
+
+    box.files.write("births/first.txt", "1")
+    wait_until(lambda: kind.WRITE in of("first.txt"))
+    assert of("first.txt")[:2] == [kind.CREATE, kind.WRITE]
+    told.clear()
+    box.files.write("births/first.txt", "2")
+    box.files.write("births/second.txt", "1")
+    wait_until(lambda: kind.WRITE in of("second.txt"))
+    assert kind.WRITE in of("first.txt") and kind.CREATE not in of("first.txt"), "it was there"
+    assert not any(".vial-" in event.name for event in told)
+    watcher.stop()
+
+
+def test_only_folders_are_watched(e2b, box):
+    box.files.write("births/file", "x")
+    with pytest.raises(e2b.InvalidArgumentException, match="not a directory"):
+        box.files.watch_dir("births/file")
+    with pytest.raises(e2b.NotFoundException):
+        box.files.watch_dir("births/nothing")
+
+
 def test_there_are_only_so_many_watchers(e2b, daemon):
     with e2b_box.create(daemon) as box:
         watchers = [box.files.watch_dir("/tmp") for _ in range(64)]
