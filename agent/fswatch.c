@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/inotify.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "fspath.h"
@@ -31,6 +32,7 @@ struct watching {
 	struct vial_stream *stream;
 	struct vial_user user;
 	bool is_recursive;
+	bool is_of_directory; /* a file is refused */
 	int fd;
 	struct vial_watch watch;
 	struct watched *directories;
@@ -121,6 +123,16 @@ static int add_tree(struct watching *watching, const char *path, int depth, bool
 	}
 	closedir(directory);
 	return 0;
+}
+
+/* As the entered user: the tree itself, whose watches tell what comes. */
+static int begin(struct watching *watching, const char *path)
+{
+	struct stat info;
+
+	if (watching->is_of_directory && stat(path, &info) == 0 && !S_ISDIR(info.st_mode))
+		return -ENOTDIR;
+	return add_tree(watching, path, 0, false);
 }
 
 static void forget_move(struct watching *watching)
@@ -257,21 +269,25 @@ void vial_op_fs_watch(struct vial_stream *stream, json_t *request)
 	watching->stream = stream;
 	watching->fd = -1;
 	if (!vial_fs_request(stream, request, "path", path, &watching->user) ||
-	    !vial_request_bool(stream, request, "recursive", &watching->is_recursive)) {
+	    !vial_request_bool(stream, request, "recursive", &watching->is_recursive) ||
+	    !vial_request_bool(stream, request, "only_directory", &watching->is_of_directory)) {
 		free(watching);
 		return;
 	}
 	watching->fd = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
 	result = watching->fd < 0 ? -errno : vial_user_enter(&watching->user);
 	if (result == 0) {
-		result = add_tree(watching, path, 0, false);
+		result = begin(watching, path);
 		vial_user_leave();
 	}
 	if (result == 0)
 		result = vial_watch_add(&watching->watch, watching->fd, EPOLLIN, on_readable, watching);
 	if (result < 0) {
 		free_watching(watching);
-		vial_stream_close_errno(stream, result, "cannot watch %s", path);
+		if (result == -ENOTDIR)
+			vial_stream_close_error(stream, VIAL_INVALID, "%s is not a directory", path);
+		else
+			vial_stream_close_errno(stream, result, "cannot watch %s", path);
 		return;
 	}
 	vial_stream_set_handlers(stream, &handlers, watching);

@@ -27,6 +27,7 @@ struct writing {
 	uid_t owner;
 	gid_t group;
 	bool has_owner; /* the target was there before and belongs to somebody else */
+	bool is_new;    /* it was not there */
 	json_int_t written_bytes;
 	json_t *notes;
 	char target[PATH_MAX];
@@ -121,8 +122,10 @@ static int examine_target(struct writing *writing, bool has_mode)
 
 	if (realpath(writing->target, real))
 		strcpy(writing->target, real);
-	if (stat(writing->target, &info) < 0)
-		return errno == ENOENT ? 0 : -errno;
+	if (stat(writing->target, &info) < 0) {
+		writing->is_new = errno == ENOENT;
+		return writing->is_new ? 0 : -errno;
+	}
 	if (S_ISDIR(info.st_mode))
 		return -EISDIR;
 	if (!S_ISREG(info.st_mode))
@@ -139,6 +142,7 @@ static int examine_target(struct writing *writing, bool has_mode)
 	return 0;
 }
 
+/* Whoever watches the directory sees only the rename: the name says whether it replaces something (src/surfaces/e2b/changes.c). */
 static int open_temporary(struct writing *writing)
 {
 	int directory_length = (int)(strrchr(writing->target, '/') - writing->target);
@@ -149,7 +153,8 @@ static int open_temporary(struct writing *writing)
 
 		if (syscall(SYS_getrandom, &number, sizeof(number), 0) < 0)
 			return -errno;
-		if (snprintf(writing->temporary, PATH_MAX, "%.*s/.vial-%08x.tmp", directory_length, writing->target, number) >= PATH_MAX)
+		if (snprintf(writing->temporary, PATH_MAX, "%.*s/.vial-%08x%s.tmp", directory_length, writing->target, number,
+		             writing->is_new ? "-new" : "") >= PATH_MAX)
 			return -ENAMETOOLONG;
 		fd = open(writing->temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
 		if (fd >= 0)

@@ -16,6 +16,7 @@ typedef struct {
 	json_t *metadata;        /* writing: an object of strings that are kept with the file, in place of those it had; NULL: none are wanted */
 	gint64 depth;            /* listing: from 1 to VIAL_LIST_MAX_DEPTH */
 	gboolean recursive;      /* removing, watching */
+	gboolean only_folder;    /* watching: a file is refused */
 	gboolean wants_metadata; /* listing, stat: what is kept with files is told, too */
 } VialFileRequest;
 

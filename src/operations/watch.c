@@ -52,6 +52,7 @@ VialOperation *vial_op_file_watch(const VialCaller *caller, const char *sandbox_
 	if (!question)
 		return NULL;
 	json_object_set_new(question, "recursive", json_boolean(request->recursive));
+	json_object_set_new(question, "only_directory", json_boolean(request->only_folder));
 	watching = g_new0(Watching, 1);
 	*watching = (Watching){ .sink = sink, .data = data };
 	return vial_guest_start(caller, VIAL_VERB_FILE_LIST, sandbox, question, NULL, &events, watching, g_free, error);

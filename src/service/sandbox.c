@@ -92,6 +92,11 @@ const char *vial_sandbox_template(const VialSandbox *sandbox)
 	return sandbox->template_name;
 }
 
+const char *vial_sandbox_workdir(const VialSandbox *sandbox)
+{
+	return sandbox->workdir;
+}
+
 const char *vial_sandbox_agent(const VialSandbox *sandbox)
 {
 	return sandbox->agent;

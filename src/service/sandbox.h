@@ -25,9 +25,10 @@ const char *vial_sandbox_id(const VialSandbox *sandbox);
 const char *vial_sandbox_host_id(const VialSandbox *sandbox); /* the engine's name for it, see boot.h */
 const char *vial_sandbox_project(const VialSandbox *sandbox);
 const char *vial_sandbox_template(const VialSandbox *sandbox);
-const char *vial_sandbox_agent(const VialSandbox *sandbox);  /* NULL: made without one */
-gboolean vial_sandbox_is_ending(const VialSandbox *sandbox); /* it is gone, or about to be: nobody comes in any more */
-const char *vial_sandbox_reason(const VialSandbox *sandbox); /* why it failed; NULL: it did not */
+const char *vial_sandbox_workdir(const VialSandbox *sandbox); /* the template's; NULL: the usual one */
+const char *vial_sandbox_agent(const VialSandbox *sandbox);   /* NULL: made without one */
+gboolean vial_sandbox_is_ending(const VialSandbox *sandbox);  /* it is gone, or about to be: nobody comes in any more */
+const char *vial_sandbox_reason(const VialSandbox *sandbox);  /* why it failed; NULL: it did not */
 VialState vial_sandbox_state(const VialSandbox *sandbox);
 gint64 vial_sandbox_created_at_ms(const VialSandbox *sandbox);
 gint64 vial_sandbox_expires_at_ms(const VialSandbox *sandbox); /* 0: never */

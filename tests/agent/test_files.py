@@ -213,6 +213,30 @@ def test_watch_tells_what_happens(box):
     assert [event["from"] for event in events if event["event"] == "move"] == ["/workspace/w/a"]
 
 
+def test_a_watch_tells_a_new_file_from_one_replaced(box):
+    box.run("mkdir -p births")
+    watch = box.open("fs.watch", path="births")
+    assert watch.next_event()["event"] == "watching"
+    for content in (b"first", b"second"):
+        box.write("births/file", content)
+    moves = []
+    while len(moves) < 2:
+        event = watch.next_event()
+        moves += [event["from"].rpartition("/")[2]] if event["event"] == "move" else []
+    watch.cancel()
+    watch.collect().ok()
+    assert [name.startswith(".vial-") and name.endswith("-new.tmp") for name in moves] == [True, False]
+
+
+def test_a_watch_may_be_for_directories_only(box):
+    box.write("no-folder", b"x")
+    assert code_of(box, "fs.watch", path="no-folder", only_directory=True) == "invalid"
+    watch = box.open("fs.watch", path="no-folder")
+    assert watch.next_event()["event"] == "watching"
+    watch.cancel()
+    watch.collect().ok()
+
+
 def test_a_watch_nobody_reads_stalls_nobody(box):
     box.run("rm -rf w2; mkdir w2")
     watch = box.open("fs.watch", path="w2")

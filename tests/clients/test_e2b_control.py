@@ -115,6 +115,22 @@ def test_its_end_can_be_nearer_and_farther(e2b, own):
         e2b.Sandbox.create("minimal", timeout=-5)
 
 
+@pytest.mark.method("E2B Python 2.63", "Sandbox.set_timeout")
+def test_a_life_of_no_seconds_is_over_and_not_without_end(e2b):
+    with e2b.Sandbox.create("minimal", timeout=600, lifecycle={"on_timeout": "pause"}) as sleeper, e2b.Sandbox.create("minimal", timeout=600) as mortal:
+        for box in (sleeper, mortal):
+            box.connect(timeout=0)
+            assert seconds_left(box.get_info()) > 500, "connecting only makes it longer"
+            box.set_timeout(0)
+        wait_until(lambda: sleeper.get_info().state == e2b.SandboxState.PAUSED)
+        assert not sleeper.is_running(), "whoever sees it paused does not see it run"
+        wait_until(lambda: not mortal.is_running())
+        with pytest.raises(e2b.SandboxNotFoundException):
+            mortal.get_info()
+        sleeper.connect(timeout=100)
+        assert sleeper.is_running() and seconds_left(sleeper.get_info()) <= 100
+
+
 # Sleep
 
 @pytest.mark.method("E2B Python 2.63", "Sandbox.pause", "Sandbox.connect", "Sandbox.beta_pause")
@@ -309,6 +325,7 @@ def test_metrics_say_what_is_used(e2b, own):
     metric, = own.get_metrics()
     assert metric.cpu_count >= 1 and 0 < metric.mem_used < metric.mem_total and 0 <= metric.disk_used < metric.disk_total
     assert own.get_metrics(end=datetime.datetime.now() - datetime.timedelta(hours=1)) == []
+    assert len(own.get_metrics(start=own.get_info().started_at, end=datetime.datetime.now() + datetime.timedelta(hours=1))) == 1
     own.pause()
     assert own.get_metrics() == [] and own.get_info().state == e2b.SandboxState.PAUSED
     with pytest.raises(e2b.SandboxNotFoundException):

@@ -93,6 +93,29 @@ def test_their_own_image_is_what_is_called_so_here(e2b):
         e2b.Template.build(template, "code-interpreter")
 
 
+@pytest.mark.method("E2B Python 2.63", "Template.from_template")
+def test_a_template_may_be_its_base_under_another_name(e2b):
+    built = e2b.Template.build(e2b.Template().from_template("minimal"), "only-a-name:v1")
+    assert e2b.Template.get_build_status(built).status.value == "ready"
+    with e2b.Sandbox.create("only-a-name:v1", timeout=60) as made:
+        assert made.commands.run("pwd").stdout == "/home/user\n"
+
+
+def test_commands_and_terminals_start_in_the_templates_folder(e2b):
+    e2b.Template.build(e2b.Template().from_template("minimal").set_workdir("/srv/app").run_cmd("mkdir -p ~/sub /srv/app/sub"), "with-folder")
+    with e2b.Sandbox.create("with-folder", timeout=60) as made:
+        fork, = made.fork()
+        for box in (made, fork):
+            assert box.commands.run("pwd").stdout == "/srv/app\n" and box.commands.run("pwd", user="root").stdout == "/srv/app\n"
+            # What is relative is so to the home of whoever asks, as files are.
+            assert box.commands.run("pwd", cwd="sub").stdout == "/home/user/sub\n" and box.commands.run("pwd", cwd="~").stdout == "/home/user\n"
+        fork.kill()
+        terminal = made.pty.create(e2b.PtySize(24, 80))
+        made.pty.send_stdin(terminal.pid, b"pwd > /tmp/where; exit\n")
+        terminal.wait()
+        assert made.files.read("/tmp/where") == "/srv/app\n"
+
+
 @pytest.mark.method("E2B Python 2.63", "Template.from_image", "Template.from_python_image", "Template.from_node_image", "Template.from_bun_image", "Template.from_debian_image",
         "Template.from_ubuntu_image", "Template.from_alpine_image", "Template.from_fedora_image", "Template.from_arch_image", "Template.from_aws_registry",
         "Template.from_gcp_registry", "Template.from_dockerfile", differs="Images of registries are not fetched: a template begins with another one.")

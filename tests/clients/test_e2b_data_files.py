@@ -56,11 +56,25 @@ def test_what_is_written_is_read(e2b, box):
     assert listed == "root 644\nuser 644\n"
 
 
-@covers("E2B Python 2.63", "files.read", differs="Files below `/proc` are read with a command (`cat /proc/cpuinfo`): what files see there is not what programs see.")
+@covers("E2B Python 2.63", "files.read")
 def test_what_only_programs_see_is_read_by_one(e2b, box):
-    with pytest.raises(e2b.SandboxException, match="read it with a command"):
-        box.files.read("/proc/version")
-    assert box.commands.run("cat /proc/version").stdout.startswith("Linux")
+    for path in ("/proc/version", "/proc/cpuinfo", "/proc/sys/kernel/random/boot_id"):
+        assert box.files.read(path) == box.commands.run(f"cat {path}").stdout != "", path
+    sleeper = box.commands.run("exec sleep 4321", background=True, timeout=0)
+    # A process of the sandbox's, its bytes as they are, once the shell has become it.
+    wait_until(lambda: box.files.read(f"/proc/{sleeper.pid}/cmdline", format="bytes") == b"sleep\x004321\x00")
+    sleeper.kill()
+    for path in ("/proc/nothing-like-it", "/proc", "/proc/self"):
+        with pytest.raises(e2b.SandboxException):
+            box.files.read(path)
+    # Whose rights are asked for is who reads.
+    hidden = box.commands.run("exec sleep 4322", background=True, timeout=0, user="root", envs={"HIDDEN": "from others"})
+    assert b"HIDDEN=from others" in box.files.read(f"/proc/{hidden.pid}/environ", format="bytes", user="root")
+    with pytest.raises(e2b.NotFoundException):
+        box.files.read(f"/proc/{hidden.pid}/environ")
+    hidden.kill()
+    with pytest.raises(e2b.SandboxException, match="out of reach"):
+        box.files.write("/proc/sys/kernel/hostname", "x", user="root")
 
 
 @covers("E2B Python 2.63", "files.write_files")
@@ -194,6 +208,36 @@ def test_a_watcher_tells_what_happened(e2b, box):
     with pytest.raises(e2b.NotFoundException):
         e2b.WatchHandle(deep._rpc, deep._watcher_id, deep._connection_config, deep._envd_version).get_new_events()
     flat.stop()
+
+
+def test_a_new_file_is_created_and_then_written(e2b, box):
+    kind = e2b.FilesystemEventType
+    box.files.make_dir("births")
+    watcher = box.files.watch_dir("births")
+    told = []
+
+    def of(name):
+        told.extend(watcher.get_new_events())
+        return [event.type for event in told if event.name == name]
+
+    box.files.write("births/first.txt", "1")
+    wait_until(lambda: kind.WRITE in of("first.txt"))
+    assert of("first.txt")[:2] == [kind.CREATE, kind.WRITE]
+    told.clear()
+    box.files.write("births/first.txt", "2")
+    box.files.write("births/second.txt", "1")
+    wait_until(lambda: kind.WRITE in of("second.txt"))
+    assert kind.WRITE in of("first.txt") and kind.CREATE not in of("first.txt"), "it was there"
+    assert not any(".vial-" in event.name for event in told)
+    watcher.stop()
+
+
+def test_only_folders_are_watched(e2b, box):
+    box.files.write("births/file", "x")
+    with pytest.raises(e2b.InvalidArgumentException, match="not a directory"):
+        box.files.watch_dir("births/file")
+    with pytest.raises(e2b.NotFoundException):
+        box.files.watch_dir("births/nothing")
 
 
 def test_there_are_only_so_many_watchers(e2b, daemon):

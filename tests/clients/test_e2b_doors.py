@@ -242,8 +242,18 @@ def test_a_program_on_a_port_is_reached_and_learns_no_token(daemon, box, other):
         assert answer.status == 200 and box._envd_access_token.encode() not in answer.body and box.traffic_access_token.encode() not in answer.body, answer.body
     for send in (headers(box, 8123, **{"X-Access-Token": None}), headers(box, 8123, **{"X-Access-Token": other._envd_access_token}),
                  {"Host": f"8123-{box.sandbox_id}.localhost", TRAFFIC: other.traffic_access_token}, {"Host": f"8123-{box.sandbox_id}.localhost"}):
-        assert ask(daemon, "GET", "/", send).status == 401, send
+        assert ask(daemon, "GET", "/", send).status == (401 if send.get("Host") and TRAFFIC not in send else 403), send
     server.kill()
+
+
+def test_a_port_where_nobody_listens_is_told_from_a_sandbox_that_is_gone(daemon, box):
+    for send in (headers(box, 3999), {"Host": f"3999-{box.sandbox_id}.localhost", TRAFFIC: box.traffic_access_token}):
+        answer = ask(daemon, "GET", "/", send)
+        assert (answer.status, answer.json()) == (502, {"sandboxId": box.sandbox_id, "message": "The sandbox is running but port is not open", "port": 3999, "code": 502})
+    posted = ask(daemon, "POST", "/x", headers(box, 3999), {"a": "b" * 100_000})
+    assert posted.status == 502 and posted.json()["port"] == 3999
+    nobody = ask(daemon, "GET", "/", {**headers(box, 3999), "E2b-Sandbox-Id": "a" * 20})
+    assert (nobody.status, nobody.json()["message"]) == (502, "The sandbox was not found")
 
 
 def test_who_was_refused_and_who_was_let_in_is_on_record(daemon, box):

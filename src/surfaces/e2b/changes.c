@@ -30,7 +30,10 @@ static void add(json_t *events, const char *root, const char *path, const char *
 	json_array_append_new(events, json_pack("{s:s, s:s}", "name", name_of(root, path), "type", type));
 }
 
-/* The agent writes beside a file and puts that in its place (docs/wire.md, fs.write): to E2B's clients a file was written. */
+/*
+ * The agent writes beside a file and puts that in its place (docs/wire.md, fs.write): to E2B's clients a file was written, and before that
+ * created, if it was not there.
+ */
 static gboolean is_half_written(const char *path)
 {
 	const char *name = strrchr(path, '/');
@@ -38,10 +41,17 @@ static gboolean is_half_written(const char *path)
 	return name && g_str_has_prefix(name, "/.vial-") && g_str_has_suffix(name, ".tmp");
 }
 
+static gboolean is_of_new_file(const char *path)
+{
+	return is_half_written(path) && g_str_has_suffix(path, "-new.tmp");
+}
+
 void vial_e2b_changes_add(json_t *events, const char *root, const char *event, const char *path, const char *from)
 {
 	if (is_half_written(path))
 		return;
+	if (from && is_of_new_file(from))
+		add(events, root, path, "EVENT_TYPE_CREATE");
 	if (strcmp(event, "create") == 0)
 		add(events, root, path, "EVENT_TYPE_CREATE");
 	else if (strcmp(event, "modify") == 0 || (from && is_half_written(from)))

@@ -16,6 +16,8 @@ json_t *vial_e2b_error_body(const VialRequest *request, unsigned status, const G
 json_t *vial_e2b_sandbox_json(VialRequest *request, const VialSandbox *sandbox);
 json_t *vial_e2b_detail_json(VialRequest *request, const VialSandbox *sandbox);
 json_t *vial_e2b_listed_json(const VialSandbox *sandbox);
+/* What they call paused, also while it is on its way there. */
+gboolean vial_e2b_is_asleep(const VialSandbox *sandbox);
 
 /*
  * A template's or snapshot's name without what this dialect puts around it: "project/name:default" is "name". Borrowed from `arena`; NULL stays NULL.
@@ -34,6 +36,8 @@ json_t *vial_e2b_network_json(const json_t *policy);
 VialSandbox *vial_e2b_find(const VialCaller *caller, const char *sandbox_id, GError **error);
 /* The same without a look at who asks, which the operation is for: FALSE with an error for one that has failed. */
 gboolean vial_e2b_is_alive(const VialRequest *request, GError **error);
+/* A time to live: 0, which would be none at all elsewhere, is one that is over. */
+gboolean vial_e2b_decode_ttl(const json_t *body, const char *field, gint64 *ttl_seconds, GError **error);
 /* Where theirs can keep the files alone. */
 gboolean vial_e2b_refuse_without_memory(const json_t *body, const char *field, GError **error);
 

@@ -45,7 +45,7 @@ static gboolean decode(VialArena *arena, const VialCaller *caller, const json_t 
 	*out = (VialCreateRequest){
 		.cpu = (double)VIAL_UNSAID, .memory_mb = VIAL_UNSAID, .ttl_seconds = VIAL_TIMEOUT_DEFAULT_SECONDS, .idle_seconds = 0
 	};
-	if (!vial_decode_text(body, "templateID", &out->origin, error) || !vial_decode_int(body, "timeout", &out->ttl_seconds, error) ||
+	if (!vial_decode_text(body, "templateID", &out->origin, error) || !vial_e2b_decode_ttl(body, "timeout", &out->ttl_seconds, error) ||
 	    !vial_decode_object(body, "metadata", &out->metadata, error) || !vial_decode_object(body, "envVars", &out->env, error) ||
 	    !vial_decode_bool(body, "autoPause", &out->rests_when_over, error) || !vial_decode_object(body, "autoResume", &resume, error) ||
 	    !vial_decode_bool(resume, "enabled", &out->wakes_by_use, error) || !vial_e2b_refuse_without_memory(body, "autoPauseMemory", error) ||

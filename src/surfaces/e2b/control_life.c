@@ -8,6 +8,15 @@
 #include "surfaces/e2b/control.h"
 #include "util/json.h"
 
+gboolean vial_e2b_decode_ttl(const json_t *body, const char *field, gint64 *ttl_seconds, GError **error)
+{
+	if (!vial_decode_int(body, field, ttl_seconds, error))
+		return FALSE;
+	if (*ttl_seconds == 0)
+		*ttl_seconds = 1;
+	return TRUE;
+}
+
 static void on_changed(VialSandbox *sandbox, const GError *error, gpointer data)
 {
 	vial_surface_reply_nothing(NULL, error, data);
@@ -22,7 +31,8 @@ static void change(VialRequest *request, const char *field, gboolean only_longer
 	g_autoptr(GError) error = NULL;
 
 	vial_surface_begun(request,
-	                   vial_e2b_is_alive(request, &error) && vial_decode_int(vial_request_json(request), field, &lifecycle.ttl_seconds, &error) &&
+	                   vial_e2b_is_alive(request, &error) &&
+	                           vial_e2b_decode_ttl(vial_request_json(request), field, &lifecycle.ttl_seconds, &error) &&
 	                           vial_op_lifecycle_change(&caller, vial_surface_sandbox(request), &lifecycle, on_changed, request, &error),
 	                   &error);
 }
@@ -76,7 +86,7 @@ static gboolean decode(const json_t *body, VialConnectRequest *out, GError **err
 {
 	gboolean rests = out->rests_when_over > 0;
 
-	if (!vial_e2b_refuse_without_memory(body, "memory", error) || !vial_decode_int(body, "timeout", &out->ttl_seconds, error) ||
+	if (!vial_e2b_refuse_without_memory(body, "memory", error) || !vial_e2b_decode_ttl(body, "timeout", &out->ttl_seconds, error) ||
 	    !vial_decode_bool(body, "autoPause", &rests, error))
 		return FALSE;
 	if (json_is_boolean(json_object_get(body, "autoPause")))

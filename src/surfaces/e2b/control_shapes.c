@@ -30,16 +30,21 @@ static json_t *time_json(gint64 time_ms)
 	return json_string(text);
 }
 
+gboolean vial_e2b_is_asleep(const VialSandbox *sandbox)
+{
+	VialState state = vial_sandbox_state(sandbox);
+
+	return state == VIAL_STATE_PAUSED || state == VIAL_STATE_HIBERNATING || state == VIAL_STATE_HIBERNATED;
+}
+
 json_t *vial_e2b_listed_json(const VialSandbox *sandbox)
 {
 	gint64 expires_at_ms = vial_sandbox_expires_at_ms(sandbox);
 	const VialLimits *limits = vial_sandbox_limits(sandbox);
-	VialState state = vial_sandbox_state(sandbox);
-	json_t *json = json_pack(
-		"{s:s, s:s, s:s, s:s, s:I, s:I, s:I, s:s}", "templateID", vial_sandbox_template(sandbox), "sandboxID", vial_sandbox_id(sandbox),
-		"clientID", CLIENT_ID, "envdVersion", ENVD_VERSION, "cpuCount", (json_int_t)MAX(limits->cpu + 0.999, 1), "memoryMB",
-		(json_int_t)limits->memory_mb, "diskSizeMB", (json_int_t)limits->disk_mb, "state",
-		state == VIAL_STATE_PAUSED || state == VIAL_STATE_HIBERNATING || state == VIAL_STATE_HIBERNATED ? "paused" : "running");
+	json_t *json = json_pack("{s:s, s:s, s:s, s:s, s:I, s:I, s:I, s:s}", "templateID", vial_sandbox_template(sandbox), "sandboxID",
+	                         vial_sandbox_id(sandbox), "clientID", CLIENT_ID, "envdVersion", ENVD_VERSION, "cpuCount",
+	                         (json_int_t)MAX(limits->cpu + 0.999, 1), "memoryMB", (json_int_t)limits->memory_mb, "diskSizeMB",
+	                         (json_int_t)limits->disk_mb, "state", vial_e2b_is_asleep(sandbox) ? "paused" : "running");
 
 	json_object_set_new(json, "startedAt", time_json(vial_sandbox_created_at_ms(sandbox)));
 	json_object_set_new(json, "endAt", expires_at_ms ? time_json(expires_at_ms) : json_string(NO_END));

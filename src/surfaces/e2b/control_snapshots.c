@@ -37,7 +37,7 @@ void vial_e2b_fork(VialRequest *request)
 
 	vial_surface_begun(request,
 	                   vial_e2b_is_alive(request, &error) && vial_decode_int(body, "count", &fork.count, &error) &&
-	                           vial_decode_int(body, "timeout", &fork.ttl_seconds, &error) &&
+	                           vial_e2b_decode_ttl(body, "timeout", &fork.ttl_seconds, &error) &&
 	                           vial_op_fork(&caller, vial_surface_sandbox(request), &fork, on_forked, request, &error),
 	                   &error);
 }

@@ -78,6 +78,9 @@ static gboolean decode_steps(json_t *given, VialTemplateBuildRequest *out, GErro
 		out->no_cache |= json_is_true(json_object_get(item, "force"));
 		json_array_append_new(out->steps, step);
 	}
+	/* A template that is only another name for its base: there is nothing to build, so the step is where it begins anyway. */
+	if (json_array_size(out->steps) == 0)
+		json_array_append_new(out->steps, json_pack("{s:s}", "workdir", HOME));
 	return TRUE;
 }
 

@@ -169,6 +169,17 @@ static gboolean refuse_stranger(VialRequest *request, const VialIdentity *strang
 	return FALSE;
 }
 
+/* Programs' ports are forbidden to whoever has no token, where the sandbox's own servers do not know who asks: so do theirs say it. */
+static GError *closed_door(const VialRequest *request)
+{
+	if (vial_e2b_claims_ports(request))
+		return g_error_new_literal(VIAL_ERROR, VIAL_ERROR_FORBIDDEN,
+		                           "this sandbox's ports open to its traffic access token (the header " TRAFFIC_HEADER
+		                           "), which creating and connecting answer");
+	return g_error_new_literal(VIAL_ERROR, VIAL_ERROR_UNAUTHORIZED,
+	                           "this sandbox opens to its access token (the header X-Access-Token), which creating and connecting answer");
+}
+
 gboolean vial_e2b_enter(VialRequest *request, VialE2bWay way)
 {
 	const char *key = vial_request_key(request);
@@ -188,9 +199,7 @@ gboolean vial_e2b_enter(VialRequest *request, VialE2bWay way)
 		return enter_signed(request, sandbox);
 	if (identity)
 		return refuse_stranger(request, identity);
-	return refuse(request, g_error_new_literal(
-				       VIAL_ERROR, VIAL_ERROR_UNAUTHORIZED,
-				       "this sandbox opens to its access token (the header X-Access-Token), which creating and connecting answer"));
+	return refuse(request, closed_door(request));
 }
 
 gboolean vial_e2b_takes_body(VialRequest *request)

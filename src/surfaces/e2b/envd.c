@@ -5,6 +5,7 @@
 #include "http/websocket_handshake.h"
 #include "operations/exec.h"
 #include "operations/processes.h"
+#include "surfaces/e2b/control.h"
 #include "surfaces/e2b/data.h"
 #include "surfaces/shared/proxy.h"
 #include "util/json.h"
@@ -17,7 +18,7 @@ void vial_e2b_health(VialRequest *request)
 
 	if (!sandbox)
 		return;
-	if (vial_sandbox_state(sandbox) == VIAL_STATE_HIBERNATED || vial_sandbox_state(sandbox) == VIAL_STATE_PAUSED)
+	if (vial_e2b_is_asleep(sandbox))
 		vial_e2b_reply_gone(request);
 	else
 		vial_request_reply_empty(request, 204);
@@ -104,6 +105,20 @@ void vial_e2b_envs(VialRequest *request)
 
 /* Other ports */
 
+/* What the agent says where nobody listens (agent/tcp.c), in the words that clients and their tests look for. */
+static gboolean answer_closed(VialRequest *request, unsigned port, const GError *error)
+{
+	if (vial_e2b_is_gone(request))
+		vial_e2b_reply_gone(request);
+	else if (g_error_matches(error, VIAL_ERROR, VIAL_ERROR_UNAVAILABLE) && g_str_has_prefix(error->message, "nothing listens on port "))
+		vial_request_reply_json(request, 502,
+		                        json_pack("{s:s, s:s, s:i, s:i}", "sandboxId", vial_surface_sandbox(request), "message",
+		                                  "The sandbox is running but port is not open", "port", (int)port, "code", 502));
+	else
+		return FALSE;
+	return TRUE;
+}
+
 void vial_e2b_port(VialRequest *request)
 {
 	const char *query = vial_request_query_string(request);
@@ -118,5 +133,6 @@ void vial_e2b_port(VialRequest *request)
 	target.prefix = g_strdup("");
 	target.is_upgrade = vial_request_body_size(request) == 0 && vial_websocket_is_asked_for(request);
 	target.is_https = *caller.app->config->tls_cert != '\0';
+	target.refuse = answer_closed;
 	vial_proxy_start(request, &caller, &target);
 }

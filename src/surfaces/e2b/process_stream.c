@@ -172,6 +172,14 @@ static gboolean decode(VialRequest *request, json_t *body, VialExecRequest *out,
 	return TRUE;
 }
 
+/* Where nothing is said: the template's working directory, and where it has none, the user's home. */
+static char *folder(VialRequest *request, const char *user, const char *wanted)
+{
+	const char *usual = vial_sandbox_workdir(vial_e2b_look(request));
+
+	return vial_e2b_path(user, (!wanted || !*wanted) && usual ? usual : wanted);
+}
+
 void vial_e2b_process_start(VialRequest *request)
 {
 	VialCaller caller;
@@ -192,7 +200,7 @@ void vial_e2b_process_start(VialRequest *request)
 	if (!body || !vial_connect_timeout_ms(request, &listening->limit_ms, &error) || !decode(request, body, &exec, &error))
 		return vial_e2b_stream_end(&listening->connect, error);
 	exec.user = user;
-	exec.cwd = cwd = vial_e2b_path(user, exec.cwd);
+	exec.cwd = cwd = folder(request, user, exec.cwd);
 	exec.timeout_seconds = (double)listening->limit_ms / 1000;
 	listening->is_starting = TRUE;
 	vial_e2b_exchange_begin(exchange, vial_op_exec(&caller, vial_surface_sandbox(request), &exec, &sink, exchange, &error), &error);

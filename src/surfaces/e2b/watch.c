@@ -24,7 +24,7 @@ static gboolean read_wish(const VialRequest *request, const json_t *body, Wish *
 	const char *path = NULL;
 	gboolean network_mounts;
 
-	*out = (Wish){ .user = vial_e2b_user(request) };
+	*out = (Wish){ .user = vial_e2b_user(request), .file = { .only_folder = TRUE } };
 	if (!vial_decode_text(body, "path", &path, error) || !vial_decode_bool(body, "recursive", &out->file.recursive, error) ||
 	    !vial_decode_bool(body, "includeEntry", &out->wants_entries, error) ||
 	    !vial_decode_bool(body, "allowNetworkMounts", &network_mounts, error)) /* there are none here */

@@ -80,7 +80,10 @@ static void fail(Proxy *proxy, GError *error)
 	}
 	/* A complete answer: no callback about the body comes after it. */
 	vial_request_on_gone(proxy->request, NULL, NULL);
-	vial_request_reply_error(proxy->request, error);
+	if (proxy->target.refuse && proxy->target.refuse(proxy->request, proxy->target.port, error))
+		g_error_free(error);
+	else
+		vial_request_reply_error(proxy->request, error);
 	proxy_free(proxy);
 }
 

@@ -11,6 +11,8 @@ typedef struct {
 	char *prefix;        /* what was in front of it: "" on a preview host */
 	gboolean is_upgrade; /* to a WebSocket */
 	gboolean is_https;   /* between the client and us */
+	/* Answers in a surface's own words where the program was not reached; FALSE: it has none for this. NULL: never. */
+	gboolean (*refuse)(VialRequest *request, unsigned port, const GError *error);
 } VialProxyTarget;
 
 void vial_proxy_target_clear(VialProxyTarget *target);
