@@ -143,6 +143,8 @@ static json_t *make_source(const VialTemplateBuildRequest *request, const char *
 	json_t *names = json_array(), *value;
 	const char *name;
 
+	if (request->context)
+		json_object_set_new(source, "context", json_string(request->context));
 	if (json_array_size(request->tags) > 0)
 		json_object_set(source, "tags", request->tags);
 	if (plan->workdir)
@@ -164,7 +166,7 @@ static gboolean read_steps(const VialTemplateBuildRequest *request, const VialTe
 
 	if (!base->workdir)
 		plan->workdir = g_strdup(request->workdir);
-	plan->steps = request->dockerfile ? vial_dockerfile_parse(request->dockerfile, request->args, base->env, workdir, error)
+	plan->steps = request->dockerfile ? vial_dockerfile_parse(request->dockerfile, request->args, base->env, workdir, request->context, error)
 	                                  : vial_steps_read(request->steps, workdir, error);
 	if (!plan->steps || !vial_steps_check(plan->steps, error))
 		return FALSE;
@@ -341,6 +343,7 @@ gboolean vial_op_template_rebuild(const VialCaller *caller, const char *name, js
 		return FALSE;
 	request.base = json_string_value(json_object_get(source, "base"));
 	request.dockerfile = json_string_value(json_object_get(source, "dockerfile"));
+	request.context = json_string_value(json_object_get(source, "context"));
 	request.steps = json_object_get(source, "steps");
 	request.args = json_object_get(source, "args");
 	request.tags = json_object_get(source, "tags");

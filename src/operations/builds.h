@@ -14,7 +14,8 @@ typedef struct {
 	const char *workdir; /* where the steps begin, if the base does not say; NULL: where a sandbox's commands do */
 	json_t *steps;       /* a list, or */
 	const char *dockerfile;
-	json_t *args; /* for its ARGs */
+	json_t *args;        /* for its ARGs */
+	const char *context; /* the archive that its COPYs copy from; NULL: there is none */
 	const char *tier;
 	double cpu;
 	gint64 memory_mb, disk_mb;
