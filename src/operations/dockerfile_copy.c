@@ -102,15 +102,15 @@ static gboolean is_folder(const char *path)
 	return strcmp(path, ".") == 0 || strcmp(path, "..") == 0;
 }
 
-/* Absolute, and with a "/" at the end if it is to be a folder. */
+/* Absolute where that can be told, and with a "/" at the end if it is to be a folder. NULL with an error. Free it. */
 static char *destination_path(const char *destination, const char *workdir, GError **error)
 {
 	g_autofree char *path = NULL;
 
 	if (!*destination || strlen(destination) > VIAL_PATH_MAX_BYTES - 1)
 		return vial_fail(error, VIAL_ERROR_INVALID, "the destination must be a path of at most %d bytes", VIAL_PATH_MAX_BYTES - 1), NULL;
-	path = vial_workdir_join(workdir, destination);
-	return g_strconcat(path, is_folder(destination) && strcmp(path, "/") != 0 ? "/" : "", NULL);
+	path = workdir || *destination == '/' ? vial_workdir_join(workdir, destination) : g_strdup(destination);
+	return g_strconcat(path, is_folder(destination) && !g_str_has_suffix(path, "/") ? "/" : "", NULL);
 }
 
 json_t *vial_dockerfile_copy(const GPtrArray *words, const char *workdir, const char *context, GError **error)

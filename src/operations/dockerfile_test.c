@@ -164,7 +164,7 @@ static void test_copies(void)
 		"[{\"from\": \"a\", \"to\": \"/lib/\"}, {\"from\": \"*.py\", \"to\": \"/lib/\"}, {\"from\": \"src/[a-c]?\", \"to\": \"/lib/\"}]");
 	expect_copies("COPY [a-z]* /x/", NULL, "[{\"from\": \"[a-z]*\", \"to\": \"/x/\"}]");
 	expect_copies("COPY [\"a b\", \"c'd\", \"/x y/\"]", NULL, "[{\"from\": \"a b\", \"to\": \"/x y/\"}, {\"from\": \"c'd\", \"to\": \"/x y/\"}]");
-	expect_copies("COPY \"a b\" 'c d/' ", NULL, "[{\"from\": \"a b\", \"to\": \"/c d/\"}]");
+	expect_copies("COPY \"a b\" '/c d/' ", NULL, "[{\"from\": \"a b\", \"to\": \"/c d/\"}]");
 	expect_copies("COPY grüße.txt /ü", NULL, "[{\"from\": \"grüße.txt\", \"to\": \"/ü\"}]");
 	expect_copies("COPY --chown=user a /b", NULL, "[{\"from\": \"a\", \"to\": \"/b\", \"user\": \"user\"}]");
 	expect_copies("COPY --chmod=755 --chown=1000:staff [\"a\", \"/b\"]", NULL,
@@ -173,6 +173,11 @@ static void test_copies(void)
 
 static void test_copies_follow_the_workdir(void)
 {
+	/* Where a sandbox's commands begin is the sandbox's to know. */
+	expect_copies("COPY a b\nCOPY a .\nCOPY a b c/\nCOPY a /d", NULL,
+	              "[{\"from\": \"a\", \"to\": \"b\"}, {\"from\": \"a\", \"to\": \"./\"}, {\"from\": \"a\", \"to\": \"c/\"}, {\"from\": \"b\", "
+	              "\"to\": \"c/\"}, "
+	              "{\"from\": \"a\", \"to\": \"/d\"}]");
 	expect_copies("COPY a b", "/base", "[{\"from\": \"a\", \"to\": \"/base/b\"}]");
 	expect_copies(
 		"WORKDIR /srv\nWORKDIR app\nCOPY a .\nCOPY a b ./\nCOPY a ..\nCOPY a b/.", "/base",
