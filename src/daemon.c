@@ -26,6 +26,7 @@
 #include "operations/watchers.h"
 #include "service/agents.h"
 #include "service/app.h"
+#include "service/build_files.h"
 #include "service/builds.h"
 #include "service/manifest.h"
 #include "service/meter.h"
@@ -237,6 +238,7 @@ static gboolean open_parts(Daemon *daemon, GError **error)
 	app->custom_templates = vial_custom_templates_load(app, error);
 	if (!app->custom_templates)
 		return FALSE;
+	app->build_files = vial_build_files_load(app);
 	app->builds = vial_builds_load(app, error);
 	if (!app->builds)
 		return FALSE;
@@ -267,6 +269,7 @@ static void close_parts(Daemon *daemon)
 	vial_meter_free(app->meter);
 	vial_sandboxes_free(app->sandboxes);
 	vial_agents_free(app->agents);
+	vial_build_files_free(app->build_files);
 	vial_builds_free(app->builds);
 	vial_custom_templates_free(app->custom_templates);
 	vial_snapshots_free(app->snapshots);
@@ -319,6 +322,7 @@ static void on_baked(guint failures, const char *problem, gpointer data)
 	vial_templates_watch(&daemon->app);
 	vial_images_prune(&daemon->app);
 	vial_builds_resume(&daemon->app);
+	vial_build_files_start(&daemon->app);
 	vial_custom_templates_start(&daemon->app);
 	g_print("\nVial is ready at %s  (engine: %s)\n", url, daemon->app.engine_reason);
 	if (daemon->app.engine_warning)

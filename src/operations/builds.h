@@ -13,6 +13,7 @@ typedef struct {
 	const char *base;    /* NULL: the default template */
 	const char *workdir; /* where the steps begin, if the base does not say; NULL: where a sandbox's commands do */
 	json_t *steps;       /* a list, or */
+	gboolean may_copy;   /* there may be COPYs among them (steps.h) */
 	const char *dockerfile;
 	json_t *args;        /* for its ARGs */
 	const char *context; /* the archive that its COPYs copy from; NULL: there is none */

@@ -16,6 +16,7 @@ typedef struct VialManifests VialManifests;
 typedef struct VialPool VialPool;
 typedef struct VialCustomTemplates VialCustomTemplates;
 typedef struct VialBuilds VialBuilds;
+typedef struct VialBuildFiles VialBuildFiles;
 typedef struct VialSlots VialSlots;
 typedef struct VialProjects VialProjects;
 typedef struct VialAgents VialAgents;
@@ -37,6 +38,7 @@ typedef struct VialApp {
 	VialTemplates *templates;
 	VialCustomTemplates *custom_templates;
 	VialBuilds *builds;
+	VialBuildFiles *build_files;
 	VialSandboxes *sandboxes;
 	VialSnapshots *snapshots;
 	VialManifests *manifests;
