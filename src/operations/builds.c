@@ -312,6 +312,13 @@ gboolean vial_op_template_build(const VialCaller *caller, const VialTemplateBuil
 	       build(caller, VIAL_VERB_TEMPLATE_BUILD, request, done, data, error);
 }
 
+VialBuildContext *vial_op_build_context(const VialCaller *caller, const VialBuildFileSink *sink, gpointer data, GError **error)
+{
+	if (!vial_operation_admit(caller, VIAL_VERB_TEMPLATE_BUILD, NULL, 1, NULL, error))
+		return NULL;
+	return vial_build_context_new(caller->app, caller->principal->project, sink, data, error);
+}
+
 static VialCustomTemplate *find(const VialCaller *caller, VialVerb verb, const char *name, GError **error)
 {
 	VialCustomTemplate *custom = vial_custom_templates_find(caller->app, caller->principal->project, name);

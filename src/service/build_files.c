@@ -62,8 +62,9 @@ struct VialBuildUpload {
 	char *dir, *temporary;
 	const VialBuildFileSink *sink; /* NULL: aborted */
 	gpointer data;
-	gint64 received_bytes;
-	GByteArray *arrived; /* not given to the worker yet */
+	gint64 received_bytes; /* and promised ones: all that it has room for */
+	gint64 reserved_bytes; /* of them, promised only */
+	GByteArray *arrived;   /* not given to the worker yet */
 	gboolean is_working, is_full, is_whole;
 	GError *error; /* why it is given up */
 	/* the worker's while it works */
@@ -458,26 +459,38 @@ VialBuildUpload *vial_build_files_begin(VialApp *app, const char *project, const
 	return upload;
 }
 
-static gboolean admit(VialBuildUpload *upload, gsize size, GError **error)
+static gboolean take_room(VialBuildUpload *upload, gsize size, GError **error)
 {
 	VialApp *app = upload->files->app;
 	Project *project = need_project(upload->files, upload->project);
 
-	return check_size(app, upload->received_bytes + (gint64)size, (gint64)size, error) && make_room(app, project, (gint64)size, 1, error);
+	if (!check_size(app, upload->received_bytes + (gint64)size, (gint64)size, error) || !make_room(app, project, (gint64)size, 1, error))
+		return FALSE;
+	upload->received_bytes += (gint64)size;
+	project->incoming += (gint64)size;
+	return TRUE;
+}
+
+gboolean vial_build_upload_reserve(VialBuildUpload *upload, gsize size, GError **error)
+{
+	if (!take_room(upload, size, error))
+		return FALSE;
+	upload->reserved_bytes += (gint64)size;
+	return TRUE;
 }
 
 gboolean vial_build_upload_write(VialBuildUpload *upload, const void *bytes, gsize size)
 {
+	gsize reserved = (gsize)MIN((gint64)size, upload->reserved_bytes);
 	GError *error = NULL;
 
 	if (upload->error || upload->write_error)
 		return FALSE; /* it ends when the worker comes back */
-	if (!admit(upload, size, &error)) {
+	if (!take_room(upload, size - reserved, &error)) {
 		give_up(upload, error);
 		return FALSE;
 	}
-	upload->received_bytes += (gint64)size;
-	find_project(upload->files, upload->project)->incoming += (gint64)size;
+	upload->reserved_bytes -= (gint64)reserved;
 	g_byte_array_append(upload->arrived, bytes, (guint)size);
 	go_on(upload);
 	upload->is_full = upload->arrived->len >= HIGH_BYTES;

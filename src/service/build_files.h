@@ -47,6 +47,8 @@ typedef struct {
  */
 VialBuildUpload *vial_build_files_begin(VialApp *app, const char *project, const char *name, gint64 size_bytes, const VialBuildFileSink *sink,
                                         gpointer data, GError **error);
+/* Room for so many more bytes that will be written later, for whoever gathers them elsewhere until then. FALSE with an error: there is none. */
+gboolean vial_build_upload_reserve(VialBuildUpload *upload, gsize size, GError **error);
 /* The bytes are taken. FALSE: enough for now, or it has failed. */
 gboolean vial_build_upload_write(VialBuildUpload *upload, const void *bytes, gsize size);
 /* That was all: `end` comes once it is on the disk. */
