@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """COPY: the files of a build's context, as the PyPI package pandastack 0.10.0 sends them, and as no package would."""
 
+import contextlib
 import hashlib
 import importlib
 import os
@@ -9,7 +10,7 @@ import sys
 
 import pytest
 
-from tools import wait_until
+from tools import add_key, wait_until
 from vial import slow
 
 covers = pytest.mark.method
@@ -238,15 +239,30 @@ def test_of_a_form_that_lies_nothing_is_kept(daemon, body):
     wait_until(lambda: kept(daemon) == archives and spools(daemon) == [])
 
 
-def test_of_a_client_that_leaves_nothing_is_kept(daemon):
-    archives = kept(daemon)
-    body = fields("left", "FROM minimal\nCOPY . /b") + part("a", b"x" * 2_000_000)
+@contextlib.contextmanager
+def unfinished(daemon, key):
+    """A connection that has sent half a context, which viald has begun to spool."""
+    body = fields("unfinished", "FROM minimal\nCOPY . /b") + part("a", b"x" * 2_000_000)
     with socket.create_connection(daemon.client().address) as connection:
-        connection.sendall(f"POST /v1/templates/build HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {daemon.key}\r\nContent-Length: {len(body) + 1000}\r\n"
+        connection.sendall(f"POST /v1/templates/build HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {key}\r\nContent-Length: {len(body) + 1000}\r\n"
                            "Content-Type: multipart/form-data; boundary=b\r\n\r\n".encode() + body)
         wait_until(lambda: spools(daemon))
+        yield connection
+
+
+def test_of_a_client_that_leaves_nothing_is_kept(daemon):
+    archives = kept(daemon)
+    with unfinished(daemon, daemon.key):
+        pass
     wait_until(lambda: spools(daemon) == [])
     assert kept(daemon) == archives and daemon.alive()
+
+
+def test_a_project_that_is_deleted_ends_the_context_that_is_arriving(daemon):
+    with unfinished(daemon, add_key(daemon, "deleted-meanwhile")):
+        daemon.client().call("DELETE", "/v1/projects/deleted-meanwhile")
+        wait_until(lambda: spools(daemon) == [])
+    assert not (daemon.data / "build-files/deleted-meanwhile").exists() and daemon.alive()
 
 
 def test_a_context_is_not_held_in_memory(client, daemon, tmp_path):
