@@ -4,67 +4,14 @@ are meant to do harm."""
 
 import gzip
 import hashlib
-import io
 import os
 import tarfile
 import time
-from urllib.parse import urlsplit
 
 import pytest
 
-from builds import Builder
+from builds import Copier, archive, member
 from tools import check_refusal, out, wait_until
-
-
-def archive(mode="w:gz", **files):
-    """A tar; each value is a text or a TarInfo."""
-    buffer = io.BytesIO()
-    with tarfile.open(fileobj=buffer, mode=mode) as tar:
-        for name, content in files.items():
-            if isinstance(content, tarfile.TarInfo):
-                tar.addfile(content)
-                continue
-            member = tarfile.TarInfo(name)
-            member.size = len(content)
-            tar.addfile(member, io.BytesIO(content.encode()))
-    return buffer.getvalue()
-
-
-def member(name, kind=tarfile.REGTYPE, link="", mode=0o644):
-    info = tarfile.TarInfo(name)
-    info.type, info.linkname, info.mode = kind, link, mode
-    return info
-
-
-def name_of(word):
-    """A client's name for its files: 64 hexadecimal digits that say nothing."""
-    return hashlib.sha256(word.encode()).hexdigest()
-
-
-class Copier(Builder):
-    def send(self, word, body):
-        """The answer to sending files under that name."""
-        url = urlsplit(self.client.call("GET", f"/templates/any/files/{name_of(word)}")["url"])
-        return self.client.ask("PUT", f"{url.path}?{url.query}", body, key=False, headers={"Content-Type": "application/gzip"})
-
-    def has(self, word):
-        return self.client.call("GET", f"/templates/any/files/{name_of(word)}")["present"]
-
-    def ask_copy(self, name, *steps, **fields):
-        """The answer to asking for a build with these steps: ("COPY", word, source, target), or ("RUN", line)."""
-        announced = self.client.call("POST", "/v3/templates", {"name": name, **fields})
-        steps = [{"type": kind, "args": [*args[1:], "", ""], "filesHash": name_of(args[0])} if kind == "COPY" else {"type": kind, "args": list(args)} for kind, *args in steps]
-        return announced["buildID"], self.client.ask("POST", f"/v2/templates/{name}/builds/{announced['buildID']}", {"fromTemplate": "minimal", "steps": steps})
-
-    def begin_copy(self, name, *steps, **fields):
-        """The build's id."""
-        _, answer = self.ask_copy(name, *steps, **fields)
-        assert answer.status == 202, answer.body
-        return self.client.call("GET", f"/v1/templates/builds?name={name}")[0]["build_id"]
-
-    def copy(self, name, *steps, **fields):
-        """One that is over when this returns."""
-        return self.wait(self.begin_copy(name, *steps, **fields))
 
 
 @pytest.fixture(scope="module")
@@ -109,6 +56,13 @@ def test_a_client_cannot_write_such_a_step_itself(copier):
     check_refusal(copier.refuse(steps=[copy]), 400)
 
 
+def bomb():
+    """A gigabyte, in one megabyte."""
+    head = member("file")
+    head.size = 1 << 30
+    return gzip.compress(head.tobuf(tarfile.GNU_FORMAT)) + gzip.compress(bytes(16 << 20)) * 64
+
+
 HOSTILE = {
     "goes up": (archive(**{"../../evil": "x", "good": "x"}), "cannot be unpacked"),
     "is no archive": (b"this is no archive, whatever its name says" * 100, "cannot be unpacked"),
@@ -117,16 +71,23 @@ HOSTILE = {
     "is empty": (b"", "the archive is empty"),
     "is one byte": (b"\x1f", "cannot be unpacked"),
     "has nothing": (archive(), "nothing in the archive is called file"),
-    "writes through its own link": (archive(a=member("way", tarfile.SYMTYPE, "/etc"), **{"way/evil": "x"}), "nothing in the archive is called file"),
-    "is a bomb": (gzip.compress(archive("w", zeros="\0" * (300 << 20)), 1), "cannot be unpacked"),
+    "writes through its own link": (archive(a=member("way", tarfile.SYMTYPE, "/etc"), **{"way/evil": "x"}), "way/evil: Cannot open"),
+    "is a bomb": (bomb(), "cannot be unpacked"),
 }
 
 
+@pytest.fixture(scope="module")
+def small(copier):
+    """A template with a disk of its own size, which a bomb fills soon."""
+    copier.build("small", steps=[{"env": {"A": "b"}}], disk_mb=64)
+    return "small"
+
+
 @pytest.mark.parametrize("which", HOSTILE)
-def test_an_archive_that_means_harm_fails_its_own_build(daemon, copier, which):
+def test_an_archive_that_means_harm_fails_its_own_build(daemon, copier, small, which):
     body, why = HOSTILE[which]
     assert copier.send(which, body).status == 200
-    build = copier.copy("hostile", ("COPY", which, "file", "/srv/"), memoryMB=512)
+    build = copier.copy("hostile", ("COPY", which, "file", "/srv/"), base=small)
     assert build["status"] == "failed" and build["error"].startswith("step 1 of 1 failed: ") and why in build["error"], build
     assert not (daemon.data.parent / "evil").exists() and copier.client.sandboxes() == []
 
@@ -159,12 +120,13 @@ def test_a_build_that_waits_keeps_its_files_over_a_crash_and_a_newer_upload(star
 def test_a_rebuild_finds_its_files_while_they_are_kept_and_says_so_when_they_are_not(start_daemon):
     daemon = start_daemon()
     copier = Copier(daemon.client())
-    assert copier.send("files", archive(file="x")).status == 200 and copier.send("younger", archive(file="y")).status == 200
+    body = archive(file="x")
+    assert copier.send("files", body).status == 200 and copier.send("younger", archive(file="y")).status == 200
     assert copier.copy("again", ("COPY", "files", "file", "/srv/"), ("RUN", "cat /srv/file"))["status"] == "ready"
     rebuilt = copier.client.call("POST", "/v1/templates/again/rebuild", {"no_cache": True})["build_id"]
     assert copier.wait(rebuilt)["status"] == "ready" and copier.printed(rebuilt) == "x"
     daemon.stop()
-    old, = (path for path in folder_of(daemon).iterdir() if path.name == hashlib.sha256(archive(file="x")).hexdigest() + ".tar")
+    old = folder_of(daemon) / (hashlib.sha256(body).hexdigest() + ".tar")
     eight_days_ago = time.time() - 8 * 86400
     os.utime(old, (eight_days_ago, eight_days_ago))
     daemon.start()
@@ -243,3 +205,12 @@ def test_the_files_of_a_project_go_with_it(start_daemon):
     assert copier.send("files", archive(file="x")).status == 200 and content_of(daemon, "short")
     operator.call("DELETE", "/v1/projects/short")
     wait_until(lambda: not folder_of(daemon, "short").exists() and not list((daemon.data / "build-files").iterdir()))
+
+
+def test_a_copy_that_is_cancelled_leaves_nothing(copier, daemon):
+    assert copier.send("large", archive("w", file=os.urandom(8 << 20).hex())).status == 200
+    build = copier.begin_copy("cancelled", ("COPY", "large", "file", "/srv/"), ("RUN", "sleep 1000"))
+    copier.wait_step(build, 1)
+    copier.client.call("POST", f"/v1/templates/builds/{build}/cancel")
+    assert copier.wait(build)["cancelled"] is True and copier.client.sandboxes() == []
+    assert copier.copy("uncancelled", ("COPY", "large", "file", "/srv/"))["status"] == "ready"
