@@ -23,6 +23,7 @@
 #include "net/wall.h"
 #include "operations/announced.h"
 #include "operations/strangers.h"
+#include "operations/uploads.h"
 #include "operations/watchers.h"
 #include "service/agents.h"
 #include "service/app.h"
@@ -200,6 +201,7 @@ static gboolean open_governance(VialApp *app, GError **error)
 	app->meter = vial_meter_new(app);
 	app->strangers = vial_strangers_new(app);
 	app->announced = vial_announced_new();
+	app->uploads = vial_uploads_new();
 	app->watchers = vial_watchers_new();
 	app->otlp = vial_otlp_new(app->config, &problem);
 	if (!problem)
@@ -280,6 +282,7 @@ static void close_parts(Daemon *daemon)
 	vial_webhook_free(app->webhook);
 	vial_strangers_free(app->strangers);
 	vial_announced_free(app->announced);
+	vial_uploads_free(app->uploads);
 	vial_keys_free(app->keys);
 	vial_quota_book_free(app->quota_book);
 	vial_projects_free(app->projects);

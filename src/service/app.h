@@ -27,6 +27,7 @@ typedef struct VialOtlp VialOtlp;
 typedef struct VialStrangers VialStrangers;
 typedef struct VialWatchers VialWatchers;
 typedef struct VialAnnounced VialAnnounced;
+typedef struct VialUploads VialUploads;
 typedef struct VialOidc VialOidc;
 typedef struct VialWebhook VialWebhook;
 
@@ -52,6 +53,7 @@ typedef struct VialApp {
 	VialStrangers *strangers;
 	VialWatchers *watchers;
 	VialAnnounced *announced;
+	VialUploads *uploads;
 	VialOidc *oidc;             /* NULL: only keys */
 	VialWebhook *webhook;       /* NULL: nobody is told */
 	VialOtlp *otlp;             /* NULL: no spans are exported */
