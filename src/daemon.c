@@ -23,9 +23,11 @@
 #include "net/wall.h"
 #include "operations/announced.h"
 #include "operations/strangers.h"
+#include "operations/uploads.h"
 #include "operations/watchers.h"
 #include "service/agents.h"
 #include "service/app.h"
+#include "service/build_files.h"
 #include "service/builds.h"
 #include "service/manifest.h"
 #include "service/meter.h"
@@ -199,6 +201,7 @@ static gboolean open_governance(VialApp *app, GError **error)
 	app->meter = vial_meter_new(app);
 	app->strangers = vial_strangers_new(app);
 	app->announced = vial_announced_new();
+	app->uploads = vial_uploads_new();
 	app->watchers = vial_watchers_new();
 	app->otlp = vial_otlp_new(app->config, &problem);
 	if (!problem)
@@ -237,6 +240,7 @@ static gboolean open_parts(Daemon *daemon, GError **error)
 	app->custom_templates = vial_custom_templates_load(app, error);
 	if (!app->custom_templates)
 		return FALSE;
+	app->build_files = vial_build_files_load(app);
 	app->builds = vial_builds_load(app, error);
 	if (!app->builds)
 		return FALSE;
@@ -267,6 +271,7 @@ static void close_parts(Daemon *daemon)
 	vial_meter_free(app->meter);
 	vial_sandboxes_free(app->sandboxes);
 	vial_agents_free(app->agents);
+	vial_build_files_free(app->build_files);
 	vial_builds_free(app->builds);
 	vial_custom_templates_free(app->custom_templates);
 	vial_snapshots_free(app->snapshots);
@@ -277,6 +282,7 @@ static void close_parts(Daemon *daemon)
 	vial_webhook_free(app->webhook);
 	vial_strangers_free(app->strangers);
 	vial_announced_free(app->announced);
+	vial_uploads_free(app->uploads);
 	vial_keys_free(app->keys);
 	vial_quota_book_free(app->quota_book);
 	vial_projects_free(app->projects);
@@ -319,6 +325,7 @@ static void on_baked(guint failures, const char *problem, gpointer data)
 	vial_templates_watch(&daemon->app);
 	vial_images_prune(&daemon->app);
 	vial_builds_resume(&daemon->app);
+	vial_build_files_start(&daemon->app);
 	vial_custom_templates_start(&daemon->app);
 	g_print("\nVial is ready at %s  (engine: %s)\n", url, daemon->app.engine_reason);
 	if (daemon->app.engine_warning)

@@ -10,6 +10,7 @@
 #include "operations/steps.h"
 #include "operations/surface_network.h"
 #include "operations/validate.h"
+#include "service/build_files.h"
 #include "service/build_secrets.h"
 #include "service/capacity.h"
 #include "service/layer.h"
@@ -143,6 +144,8 @@ static json_t *make_source(const VialTemplateBuildRequest *request, const char *
 	json_t *names = json_array(), *value;
 	const char *name;
 
+	if (request->context)
+		json_object_set_new(source, "context", json_string(request->context));
 	if (json_array_size(request->tags) > 0)
 		json_object_set(source, "tags", request->tags);
 	if (plan->workdir)
@@ -158,15 +161,32 @@ static json_t *make_source(const VialTemplateBuildRequest *request, const char *
 	return source;
 }
 
-static gboolean read_steps(const VialTemplateBuildRequest *request, const VialTemplate *base, Plan *plan, GError **error)
+/* What its COPYs take along must be here, before anything begins. */
+static gboolean has_files(const VialCaller *caller, const json_t *steps, GError **error)
+{
+	const json_t *step;
+	gsize i;
+
+	json_array_foreach ((json_t *)steps, i, step) {
+		const json_t *copy = json_object_get(step, "copy");
+
+		if (copy && !vial_build_files_have(caller->app, caller->principal->project, json_string_value(json_object_get(copy, "archive"))))
+			return vial_fail(error, VIAL_ERROR_CONFLICT,
+			                 "step %d: the files of COPY %.200s %.200s are not kept any more; send them again", (int)i + 1,
+			                 json_string_value(json_object_get(copy, "from")), json_string_value(json_object_get(copy, "to")));
+	}
+	return TRUE;
+}
+
+static gboolean read_steps(const VialCaller *caller, const VialTemplateBuildRequest *request, const VialTemplate *base, Plan *plan, GError **error)
 {
 	const char *workdir = base->workdir ? base->workdir : request->workdir;
 
 	if (!base->workdir)
 		plan->workdir = g_strdup(request->workdir);
-	plan->steps = request->dockerfile ? vial_dockerfile_parse(request->dockerfile, request->args, base->env, workdir, error)
-	                                  : vial_steps_read(request->steps, workdir, error);
-	if (!plan->steps || !vial_steps_check(plan->steps, error))
+	plan->steps = request->dockerfile ? vial_dockerfile_parse(request->dockerfile, request->args, base->env, workdir, request->context, error)
+	                                  : vial_steps_read(request->steps, workdir, request->may_copy, error);
+	if (!plan->steps || !vial_steps_check(plan->steps, error) || !has_files(caller, plan->steps, error))
 		return FALSE;
 	if (json_array_size(plan->steps) > 0 || request->warm)
 		return TRUE;
@@ -206,7 +226,7 @@ static gboolean make_plan(const VialCaller *caller, VialVerb verb, const VialTem
 	    !vial_template_tags_check(caller->app, plan->name, request->tags, error) ||
 	    !vial_custom_templates_base(caller->app, caller->principal->project, base_name, &base, error) ||
 	    !vial_template_base_takes_secrets(&base, request->secrets, error) ||
-	    !read_limits(caller->app, request, base.template, &plan->limits, error) || !read_steps(request, base.template, plan, error) ||
+	    !read_limits(caller->app, request, base.template, &plan->limits, error) || !read_steps(caller, request, base.template, plan, error) ||
 	    !read_network(caller, request->network, plan, error))
 		return FALSE;
 	plan->timeout_seconds = request->timeout_seconds == VIAL_UNSAID ? MIN(DEFAULT_TIMEOUT_SECONDS, caller->app->config->max_build_seconds)
@@ -292,6 +312,13 @@ gboolean vial_op_template_build(const VialCaller *caller, const VialTemplateBuil
 	       build(caller, VIAL_VERB_TEMPLATE_BUILD, request, done, data, error);
 }
 
+VialBuildContext *vial_op_build_context(const VialCaller *caller, const VialBuildFileSink *sink, gpointer data, GError **error)
+{
+	if (!vial_operation_admit(caller, VIAL_VERB_TEMPLATE_BUILD, NULL, 1, NULL, error))
+		return NULL;
+	return vial_build_context_new(caller->app, caller->principal->project, sink, data, error);
+}
+
 static VialCustomTemplate *find(const VialCaller *caller, VialVerb verb, const char *name, GError **error)
 {
 	VialCustomTemplate *custom = vial_custom_templates_find(caller->app, caller->principal->project, name);
@@ -341,7 +368,9 @@ gboolean vial_op_template_rebuild(const VialCaller *caller, const char *name, js
 		return FALSE;
 	request.base = json_string_value(json_object_get(source, "base"));
 	request.dockerfile = json_string_value(json_object_get(source, "dockerfile"));
+	request.context = json_string_value(json_object_get(source, "context"));
 	request.steps = json_object_get(source, "steps");
+	request.may_copy = TRUE;
 	request.args = json_object_get(source, "args");
 	request.tags = json_object_get(source, "tags");
 	request.workdir = json_string_value(json_object_get(source, "workdir"));

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "operations/operation.h"
+#include "service/build_context.h"
 #include "service/builds.h"
 
 /* All is borrowed for the call; what is NULL or VIAL_UNSAID was not said. */
@@ -13,8 +14,10 @@ typedef struct {
 	const char *base;    /* NULL: the default template */
 	const char *workdir; /* where the steps begin, if the base does not say; NULL: where a sandbox's commands do */
 	json_t *steps;       /* a list, or */
+	gboolean may_copy;   /* there may be COPYs among them (steps.h) */
 	const char *dockerfile;
-	json_t *args; /* for its ARGs */
+	json_t *args;        /* for its ARGs */
+	const char *context; /* the archive that its COPYs copy from; NULL: there is none */
 	const char *tier;
 	double cpu;
 	gint64 memory_mb, disk_mb;
@@ -25,6 +28,8 @@ typedef struct {
 	gboolean no_cache;
 } VialTemplateBuildRequest;
 
+/* The files that COPYs of a build to come are about, as its client sends them; the hash that the sink is told is that build's `context`. */
+VialBuildContext *vial_op_build_context(const VialCaller *caller, const VialBuildFileSink *sink, gpointer data, GError **error);
 /* `document` is the build. */
 gboolean vial_op_template_build(const VialCaller *caller, const VialTemplateBuildRequest *request, VialDocumentDone done, gpointer data,
                                 GError **error);

@@ -8,6 +8,7 @@
 
 #include <string.h>
 
+#include "operations/dockerfile_copy.h"
 #include "util/error.h"
 #include "util/json.h"
 
@@ -20,6 +21,8 @@
 #define MAX_ARGS_BYTES (32 * 1024)
 /* ${A:-${B:-...}}: each level looks for its end in what the one around it has. */
 #define MAX_BRACES 16
+/* Of one COPY: flags, a source for each step, the destination. */
+#define MAX_COPY_WORDS (VIAL_STEPS_MAX + 16)
 /* What Windows' editors put before the first line. Docker does not see it either. */
 #define BYTE_ORDER_MARK "\xef\xbb\xbf"
 
@@ -34,6 +37,7 @@ typedef struct {
 	gsize args_bytes, values_bytes;
 	json_t *env; /* of the base and of ENV so far */
 	char *workdir;
+	const char *context; /* the archive that a COPY copies from; NULL: there is none */
 	json_t *steps;
 } Reader;
 
@@ -41,14 +45,15 @@ static gboolean complain(const Reader *reader, GError **error, const char *forma
 
 static gboolean complain(const Reader *reader, GError **error, const char *format, ...)
 {
-	g_autofree char *text = NULL;
+	g_autofree char *text = NULL, *valid = NULL;
 	va_list args;
 
 	va_start(args, format);
 	text = g_strdup_vprintf(format, args);
 	va_end(args);
+	valid = g_utf8_make_valid(text, -1); /* what was cut to a length may have lost half a character */
 	return vial_fail_with(error, VIAL_ERROR_INVALID, json_pack("{s:i}", "line", (int)reader->began), "dockerfile, line %u: %s", reader->began,
-	                      text);
+	                      valid);
 }
 
 /* Lines */
@@ -500,6 +505,77 @@ static gboolean read_run(Reader *reader, const char *text, GError **error)
 	return TRUE;
 }
 
+/* COPY */
+
+static gboolean keep_word(const Reader *reader, const GString *word, GPtrArray *words, GError **error)
+{
+	if (words->len == MAX_COPY_WORDS)
+		return complain(reader, error, "COPY has too many sources: at most %d", VIAL_STEPS_MAX);
+	g_ptr_array_add(words, g_strdup(word->str));
+	return TRUE;
+}
+
+/* One word at *at, which is then behind it and the blanks that follow. */
+static gboolean add_word(const Reader *reader, const char **at, GPtrArray *words, GError **error)
+{
+	g_autoptr(GString) word = g_string_new(NULL);
+
+	if (!read_word(reader, at, word, error))
+		return FALSE;
+	*at = skip_blanks(*at);
+	return keep_word(reader, word, words, error);
+}
+
+/* Of a list: quotes and blanks in it are its own. */
+static gboolean add_whole(const Reader *reader, const char *text, GPtrArray *words, GError **error)
+{
+	g_autoptr(GString) word = g_string_new(NULL);
+
+	return expand(reader, text, strlen(text), 0, word, error) && keep_word(reader, word, words, error);
+}
+
+/* Flags, and then either words or a list of them; what is no list begins with a pattern, [a-z]*. */
+static gboolean read_copy_words(const Reader *reader, const char *text, GPtrArray *words, GError **error)
+{
+	g_autoptr(json_t) list = NULL;
+	json_t *word;
+	gsize i;
+
+	while (g_str_has_prefix(text, "--"))
+		if (!add_word(reader, &text, words, error))
+			return FALSE;
+	list = *text == '[' ? json_loads(text, 0, NULL) : NULL;
+	json_array_foreach (list, i, word) {
+		if (!json_is_string(word))
+			return complain(reader, error, "COPY [...] must be a list of strings");
+		if (!add_whole(reader, json_string_value(word), words, error))
+			return FALSE;
+	}
+	while (!list && *text)
+		if (!add_word(reader, &text, words, error))
+			return FALSE;
+	return TRUE;
+}
+
+static gboolean read_copy(Reader *reader, const char *text, GError **error)
+{
+	g_autoptr(GPtrArray) words = g_ptr_array_new_with_free_func(g_free);
+	g_autoptr(GError) problem = NULL;
+	g_autoptr(json_t) copies = NULL;
+	json_t *copy;
+	gsize i;
+
+	if (!read_copy_words(reader, text, words, error))
+		return FALSE;
+	copies = vial_dockerfile_copy(words, reader->workdir, reader->context, &problem);
+	if (!copies)
+		return complain(reader, error, "%s", problem->message);
+	json_array_foreach (copies, i, copy)
+		if (!add_step(reader, "copy", json_incref(copy), error))
+			return FALSE;
+	return TRUE;
+}
+
 /* What is refused, and why. */
 static const struct {
 	const char *name;
@@ -523,12 +599,10 @@ static const struct {
 
 static gboolean refuse(const Reader *reader, const char *name, GError **error)
 {
-	g_autofree char *shown = g_utf8_make_valid(name, -1);
-
 	for (gsize i = 0; i < G_N_ELEMENTS(refused); i++)
 		if (strcmp(name, refused[i].name) == 0)
 			return complain(reader, error, "%s is not supported: %s", name, refused[i].reason);
-	return complain(reader, error, "%.32s is no instruction that is known here; there are RUN, ENV, WORKDIR and ARG", shown);
+	return complain(reader, error, "%.32s is no instruction that is known here; there are RUN, ENV, WORKDIR and ARG", name);
 }
 
 static gboolean read_instruction(Reader *reader, const char *text, GError **error)
@@ -545,6 +619,8 @@ static gboolean read_instruction(Reader *reader, const char *text, GError **erro
 		return *rest ? read_arg(reader, rest, error) : complain(reader, error, "ARG must be followed by NAME or NAME=value");
 	if (strcmp(name, "WORKDIR") == 0)
 		return read_workdir(reader, rest, error);
+	if (strcmp(name, "COPY") == 0 && reader->context)
+		return read_copy(reader, rest, error);
 	return refuse(reader, name, error);
 }
 
@@ -588,14 +664,15 @@ static gboolean read_all(Reader *reader, GError **error)
 	return TRUE;
 }
 
-json_t *vial_dockerfile_parse(const char *text, json_t *args, json_t *env, const char *workdir, GError **error)
+json_t *vial_dockerfile_parse(const char *text, json_t *args, json_t *env, const char *workdir, const char *context, GError **error)
 {
 	Reader reader = { .at = g_str_has_prefix(text, BYTE_ORDER_MARK) ? text + strlen(BYTE_ORDER_MARK) : text,
 		          .given = args,
 		          .used = json_object(),
 		          .args = json_object(),
 		          .steps = json_array(),
-		          .workdir = g_strdup(workdir) };
+		          .workdir = g_strdup(workdir),
+		          .context = context };
 	gboolean is_read;
 
 	reader.env = env ? json_deep_copy(env) : json_object();
@@ -611,4 +688,16 @@ json_t *vial_dockerfile_parse(const char *text, json_t *args, json_t *env, const
 		return reader.steps;
 	json_decref(reader.steps);
 	return NULL;
+}
+
+gboolean vial_dockerfile_copies(const char *text)
+{
+	g_autoptr(json_t) steps = vial_dockerfile_parse(text, NULL, NULL, NULL, "any", NULL);
+	const json_t *step;
+	gsize i;
+
+	json_array_foreach (steps, i, step)
+		if (json_object_get(step, "copy"))
+			return TRUE;
+	return !steps;
 }

@@ -6,6 +6,7 @@
 #include "operations/dockerfile.h"
 #include "operations/limits.h"
 #include "operations/validate.h"
+#include "service/build_files.h"
 #include "util/error.h"
 #include "util/json.h"
 
@@ -14,7 +15,24 @@ static gboolean complain(gsize index, GError **error, const char *what)
 	return vial_fail(error, VIAL_ERROR_INVALID, "field \"steps[%" G_GSIZE_FORMAT "]\" %s", index, what);
 }
 
-static json_t *read_step(json_t *given, gsize index, char **workdir, GError **error)
+static json_t *read_copy(json_t *copy, gsize index, GError **error)
+{
+	static const char *const fields[] = { "archive", "from", "to", "user", "mode" };
+	gsize known = 0;
+
+	for (gsize i = 0; i < G_N_ELEMENTS(fields); i++) {
+		const json_t *value = json_object_get(copy, fields[i]);
+
+		known += value != NULL;
+		if (value ? !json_is_string(value) : i < 3)
+			return complain(index, error, "must have texts in \"copy\": archive, from and to"), NULL;
+	}
+	if (json_object_size(copy) != known)
+		return complain(index, error, "must have nothing in \"copy\" but archive, from, to, user and mode"), NULL;
+	return json_pack("{s:O}", "copy", copy);
+}
+
+static json_t *read_step(json_t *given, gsize index, gboolean may_copy, char **workdir, GError **error)
 {
 	static const char *const kinds[] = { "run", "env", "workdir" };
 	const char *kind = NULL;
@@ -22,6 +40,8 @@ static json_t *read_step(json_t *given, gsize index, char **workdir, GError **er
 
 	if (!json_is_object(given))
 		return complain(index, error, "must be an object"), NULL;
+	if (may_copy && json_object_size(given) == 1 && json_object_get(given, "copy"))
+		return read_copy(json_object_get(given, "copy"), index, error);
 	for (gsize i = 0; i < G_N_ELEMENTS(kinds); i++) {
 		json_t *found = json_object_get(given, kinds[i]);
 
@@ -51,7 +71,7 @@ static json_t *read_step(json_t *given, gsize index, char **workdir, GError **er
 	return json_pack("{s:s}", kind, joined);
 }
 
-json_t *vial_steps_read(json_t *given, const char *workdir, GError **error)
+json_t *vial_steps_read(json_t *given, const char *workdir, gboolean may_copy, GError **error)
 {
 	g_autoptr(json_t) steps = json_array();
 	g_autofree char *current = g_strdup(workdir);
@@ -61,7 +81,7 @@ json_t *vial_steps_read(json_t *given, const char *workdir, GError **error)
 	if (json_array_size(given) > VIAL_STEPS_MAX)
 		return vial_fail(error, VIAL_ERROR_INVALID, "field \"steps\" has too many elements: at most %d", VIAL_STEPS_MAX), NULL;
 	json_array_foreach (given, i, item) {
-		json_t *step = read_step(item, i, &current, error);
+		json_t *step = read_step(item, i, may_copy, &current, error);
 
 		if (!step)
 			return NULL;
@@ -83,6 +103,33 @@ static gboolean check_names(json_t *env, GError **error)
 	return vial_check_env(env, error);
 }
 
+static const char *text_of(const json_t *copy, const char *field)
+{
+	return json_string_value(json_object_get(copy, field));
+}
+
+static gboolean check_mode(const char *mode, GError **error)
+{
+	gsize length = mode ? strlen(mode) : 1;
+
+	return (length >= 1 && length <= 4 && (!mode || strspn(mode, "01234567") == length)) ||
+	       vial_fail(error, VIAL_ERROR_INVALID, "copy: the mode must have one to four octal digits, as 0644");
+}
+
+static gboolean check_copy(const json_t *copy, GError **error)
+{
+	const char *archive = text_of(copy, "archive"), *from = text_of(copy, "from");
+	g_auto(GStrv) parts = g_strsplit(from ? from : "", "/", -1);
+
+	if (!archive || !vial_build_file_is_name(archive))
+		return vial_fail(error, VIAL_ERROR_INVALID, "copy: an archive is called by the 64 hexadecimal digits of its content's SHA-256");
+	if (g_strv_contains((const char *const *)parts, ".."))
+		return vial_fail(error, VIAL_ERROR_INVALID, "copy: what is copied must lie within the archive, not at %.200s", from);
+	return vial_check_required("from", from, VIAL_PATH_MAX_BYTES, error) &&
+	       vial_check_required("to", text_of(copy, "to"), VIAL_PATH_MAX_BYTES, error) &&
+	       vial_check_text("user", text_of(copy, "user"), VIAL_USER_MAX_BYTES, error) && check_mode(text_of(copy, "mode"), error);
+}
+
 static gboolean check_step(const json_t *step, GError **error)
 {
 	json_t *command = json_object_get(step, "run"), *env = json_object_get(step, "env"), *args = json_object_get(step, "args");
@@ -90,6 +137,8 @@ static gboolean check_step(const json_t *step, GError **error)
 	if ((args && !check_names(args, error)) ||
 	    !vial_check_text("user", json_string_value(json_object_get(step, "user")), VIAL_USER_MAX_BYTES, error))
 		return FALSE;
+	if (json_object_get(step, "copy"))
+		return check_copy(json_object_get(step, "copy"), error);
 	if (json_is_array(command))
 		return vial_check_argv(command, error);
 	if (command)

@@ -16,6 +16,7 @@ typedef struct VialManifests VialManifests;
 typedef struct VialPool VialPool;
 typedef struct VialCustomTemplates VialCustomTemplates;
 typedef struct VialBuilds VialBuilds;
+typedef struct VialBuildFiles VialBuildFiles;
 typedef struct VialSlots VialSlots;
 typedef struct VialProjects VialProjects;
 typedef struct VialAgents VialAgents;
@@ -26,6 +27,7 @@ typedef struct VialOtlp VialOtlp;
 typedef struct VialStrangers VialStrangers;
 typedef struct VialWatchers VialWatchers;
 typedef struct VialAnnounced VialAnnounced;
+typedef struct VialUploads VialUploads;
 typedef struct VialOidc VialOidc;
 typedef struct VialWebhook VialWebhook;
 
@@ -37,6 +39,7 @@ typedef struct VialApp {
 	VialTemplates *templates;
 	VialCustomTemplates *custom_templates;
 	VialBuilds *builds;
+	VialBuildFiles *build_files;
 	VialSandboxes *sandboxes;
 	VialSnapshots *snapshots;
 	VialManifests *manifests;
@@ -50,6 +53,7 @@ typedef struct VialApp {
 	VialStrangers *strangers;
 	VialWatchers *watchers;
 	VialAnnounced *announced;
+	VialUploads *uploads;
 	VialOidc *oidc;             /* NULL: only keys */
 	VialWebhook *webhook;       /* NULL: nobody is told */
 	VialOtlp *otlp;             /* NULL: no spans are exported */

@@ -32,8 +32,7 @@ static char *text_dup(const json_t *value)
 static void run_free(VialBuildRun *run)
 {
 	g_clear_handle_id(&run->timer, g_source_remove);
-	g_clear_handle_id(&run->pace, g_source_remove);
-	vial_stream_free(run->stream);
+	vial_build_run_clear_step(run);
 	vial_template_free(run->template);
 	json_decref(run->env);
 	g_clear_error(&run->error);
@@ -82,8 +81,7 @@ void vial_build_run_leave(VialBuildRun *run)
 	VialSandbox *sandbox = g_steal_pointer(&run->sandbox), *made = g_steal_pointer(&run->made);
 
 	g_clear_handle_id(&run->timer, g_source_remove);
-	g_clear_handle_id(&run->pace, g_source_remove);
-	g_clear_pointer(&run->stream, vial_stream_free);
+	vial_build_run_clear_step(run);
 	if (!sandbox && !made)
 		return on_deleted(NULL, NULL, run);
 	if (sandbox) {
@@ -145,8 +143,7 @@ void vial_build_run_abandon(VialBuild *build)
 		return;
 	run->is_abandoned = TRUE;
 	g_clear_handle_id(&run->timer, g_source_remove);
-	g_clear_handle_id(&run->pace, g_source_remove);
-	g_clear_pointer(&run->stream, vial_stream_free);
+	vial_build_run_clear_step(run);
 }
 
 static gboolean on_timeout(gpointer data)

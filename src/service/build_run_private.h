@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The course of a build, between build_run.c (its beginning, its sandbox, its end), build_steps.c and build_keep.c (what is kept of them). */
+/* The course of a build, between build_run.c (its beginning, its sandbox, its end), build_steps.c, build_copy.c (a COPY among them) and build_keep.c
+ * (what is kept of them). */
 #pragma once
 
 #include "service/builds_private.h"
 #include "service/sandbox_private.h"
 
-/* What a build leaves of the disk. */
-#define VIAL_BUILD_RESERVE_BYTES (G_GINT64_CONSTANT(256) << 20)
+typedef struct VialBuildFeed VialBuildFeed;
 
 typedef struct VialBuildRun {
 	VialBuild *build;
@@ -20,6 +20,8 @@ typedef struct VialBuildRun {
 	VialSandbox *made;    /* created and not held yet; NULL: none, or held */
 	VialSandbox *sandbox; /* held; NULL: none yet, or no more */
 	VialStream *stream;   /* of the step under way */
+	VialBuildFeed *feed;  /* what a COPY is sent; NULL: it is none */
+	GString *complaint;   /* what a COPY has printed of its errors; NULL likewise */
 	gboolean is_taking;   /* the layer; or the warm code runs in the sandbox */
 	gboolean is_naming;   /* the template is being recorded: from here on nobody stops it */
 	gboolean is_named;    /* the template is there */
@@ -36,6 +38,8 @@ typedef struct VialBuildRun {
 
 /* The next of its steps; after the last it is kept. */
 void vial_build_run_step(VialBuildRun *run);
+/* Nothing of the step under way is heard any more: it is over, or is given up. */
+void vial_build_run_clear_step(VialBuildRun *run);
 /* What the steps have made becomes a layer or a snapshot; without a sandbox there is nothing to keep, and it is baked. */
 void vial_build_run_keep(VialBuildRun *run);
 void vial_build_run_bake(VialBuildRun *run);
@@ -45,5 +49,13 @@ void vial_build_run_name(VialBuildRun *run);
 void vial_build_run_leave(VialBuildRun *run);
 /* Unless it has failed already. */
 void vial_build_run_fail(VialBuildRun *run, VialErrorCode code, const char *format, ...) G_GNUC_PRINTF(3, 4);
-/* On the disk of the data directory. */
-gint64 vial_build_free_bytes(VialApp *app);
+
+/* The words of a COPY's command, which reads the archive from its input: a new reference. */
+json_t *vial_build_copy_argv(const json_t *copy);
+/*
+ * Sends a file to a stream, and then that this was all, at the pace of whoever reads there. `failed` may come once, from the loop: it cannot be read,
+ * errno says why. The stream must outlive it.
+ */
+VialBuildFeed *vial_build_feed_new(const char *path, VialStream *stream, void (*failed)(int error_number, gpointer data), gpointer data);
+void vial_build_feed_go_on(VialBuildFeed *feed); /* the stream has room again */
+void vial_build_feed_free(VialBuildFeed *feed);  /* accepts NULL */

@@ -3,13 +3,28 @@
  * The steps of a build, one after the other, each a command in its sandbox. One may print as much as it likes: once the log is full its output is
  * read no faster than PACE_BYTES in PACE_MS, so that it holds up nobody else.
  */
+#include <string.h>
+
 #include "engine/message.h"
+#include "service/build_files.h"
 #include "service/build_run_private.h"
 #include "util/json.h"
 #include "wire/wire.h"
 
 #define PACE_MS 20
 #define PACE_BYTES (1024 * 1024)
+/* Of what a COPY complains, for the error's sentence. */
+#define COMPLAINT_BYTES 600
+
+void vial_build_run_clear_step(VialBuildRun *run)
+{
+	g_clear_pointer(&run->feed, vial_build_feed_free);
+	g_clear_pointer(&run->stream, vial_stream_free);
+	g_clear_handle_id(&run->pace, g_source_remove);
+	run->owed = 0;
+	if (run->complaint)
+		g_string_free(g_steal_pointer(&run->complaint), TRUE);
+}
 
 static gboolean on_pace(gpointer data)
 {
@@ -29,8 +44,10 @@ static void on_data(VialStream *stream, unsigned channel, GBytes *bytes, gpointe
 {
 	VialBuildRun *run = data;
 	gsize size;
-	const void *printed = g_bytes_get_data(bytes, &size);
+	const char *printed = g_bytes_get_data(bytes, &size);
 
+	if (run->complaint && channel == VIAL_WIRE_STDERR)
+		g_string_append_len(run->complaint, printed, (gssize)MIN(size, COMPLAINT_BYTES - run->complaint->len));
 	vial_build_log_output(run->build->log, channel == VIAL_WIRE_STDERR, printed, size);
 	if (!vial_build_log_is_full(run->build->log)) {
 		vial_stream_consumed(stream, size);
@@ -46,6 +63,14 @@ static void on_event(VialStream *stream, json_t *event, gsize size, gpointer dat
 	vial_stream_consumed(stream, size);
 }
 
+static void on_writable(VialStream *stream, gpointer data)
+{
+	VialBuildRun *run = data;
+
+	if (run->feed)
+		vial_build_feed_go_on(run->feed);
+}
+
 static void fail_step(VialBuildRun *run, const char *how)
 {
 	VialBuild *build = run->build;
@@ -55,8 +80,19 @@ static void fail_step(VialBuildRun *run, const char *how)
 	vial_build_run_fail(run, VIAL_ERROR_INVALID, "step %u of %u failed: %s", build->step, (guint)json_array_size(build->steps), how);
 }
 
+/* What a COPY says of why it has failed is better than that it has. NULL: nothing, or it is none. */
+static char *complaint_of(const VialBuildRun *run)
+{
+	g_autofree char *text = run->complaint ? g_utf8_make_valid(run->complaint->str, (gssize)run->complaint->len) : NULL;
+
+	if (!text)
+		return NULL;
+	g_strdelimit(g_strstrip(text), "\r\n\t", ' ');
+	return *text ? g_steal_pointer(&text) : NULL;
+}
+
 /* What the agent says of a command's end; it is believed as little as anything of a guest. */
-static void judge(VialBuildRun *run, json_t *result)
+static void judge(VialBuildRun *run, json_t *result, const char *complaint)
 {
 	const json_t *code = json_object_get(result, "exit_code"), *signal = json_object_get(result, "signal");
 	g_autofree char *how = NULL, *name = vial_message_text(signal, "?");
@@ -74,6 +110,8 @@ static void judge(VialBuildRun *run, json_t *result)
 		how = g_strdup("it ended all processes of its sandbox, itself too");
 	else if (signal)
 		how = g_strdup_printf("it was ended by the signal %s", name);
+	else if (complaint)
+		how = g_strdup(complaint);
 	else
 		how = g_strdup_printf("it exited with %d", run->build->exit_code);
 	fail_step(run, how);
@@ -83,22 +121,29 @@ static void on_closed(VialStream *stream, json_t *result, const GError *error, g
 {
 	VialBuildRun *run = data;
 
-	g_clear_pointer(&run->stream, vial_stream_free);
-	g_clear_handle_id(&run->pace, g_source_remove);
-	run->owed = 0;
+	g_autofree char *complaint = complaint_of(run);
+
+	vial_build_run_clear_step(run);
 	if (error && vial_sandbox_channel(run->sandbox)) /* the command could not be started: no such program, no such folder */
 		return fail_step(run, error->message);
 	if (error)
 		return vial_build_run_fail(run, VIAL_ERROR_UNAVAILABLE, "the sandbox of the build ended in step %u: %s", run->build->step,
 		                           run->sandbox->reason ? run->sandbox->reason : error->message);
-	judge(run, result);
+	judge(run, result, complaint);
 }
 
-/* Secrets are in this environment only: not in the sandbox's, which its memory would keep, and not in anything that is written down. */
+/*
+ * Secrets are in this environment only: not in the sandbox's, which its memory would keep, and not in anything that is written down. What a COPY does
+ * depends on nothing that the steps have set.
+ */
 static json_t *step_env(VialBuildRun *run, const json_t *step)
 {
 	json_t *env = json_object();
 
+	if (json_object_get(step, "copy")) {
+		json_object_set_new(env, "LC_ALL", json_string("C"));
+		return env;
+	}
 	json_object_update(env, json_object_get(step, "args"));
 	json_object_update(env, run->env);
 	if (json_object_get(step, "run"))
@@ -108,9 +153,11 @@ static json_t *step_env(VialBuildRun *run, const json_t *step)
 
 static json_t *step_argv(const json_t *step)
 {
-	json_t *command = json_object_get(step, "run");
+	json_t *command = json_object_get(step, "run"), *copy = json_object_get(step, "copy");
 	const char *workdir = json_string_value(json_object_get(step, "workdir"));
 
+	if (copy)
+		return vial_build_copy_argv(copy);
 	if (json_is_array(command))
 		return json_incref(command);
 	if (command)
@@ -126,21 +173,41 @@ static const char *step_user(const json_t *step)
 	return user ? user : "root";
 }
 
+static void on_unreadable(int error_number, gpointer data)
+{
+	VialBuildRun *run = data;
+
+	vial_build_run_fail(run, VIAL_ERROR_UNAVAILABLE, "the files of step %u cannot be read: %s", run->build->step, g_strerror(error_number));
+}
+
+static void feed(VialBuildRun *run, const json_t *copy)
+{
+	g_autofree char *path = vial_build_file_path(run->build->app, run->build->project, json_string_value(json_object_get(copy, "archive")));
+
+	run->complaint = g_string_new(NULL);
+	run->feed = vial_build_feed_new(path ? path : "", run->stream, on_unreadable, run);
+}
+
 static void execute(VialBuildRun *run, const json_t *step)
 {
-	static const VialStreamEvents events = { .data = on_data, .event = on_event, .closed = on_closed };
+	static const VialStreamEvents events = { .data = on_data, .event = on_event, .writable = on_writable, .closed = on_closed };
+	const json_t *copy = json_object_get(step, "copy");
 	json_t *open = json_pack("{s:s, s:o, s:s, s:o}", "op", "exec", "argv", step_argv(step), "user", step_user(step), "env", step_env(run, step));
 
-	if (run->workdir && json_object_get(step, "run"))
+	if (run->workdir && (copy || json_object_get(step, "run")))
 		json_object_set_new(open, "cwd", json_string(run->workdir));
+	if (copy)
+		json_object_set_new(open, "stdin", json_true());
 	run->stream = vial_stream_open(vial_sandbox_channel(run->sandbox), open, &events, run);
+	if (copy)
+		feed(run, copy);
 }
 
 /* What the log says of it. */
 static char *describe(const json_t *step)
 {
-	json_t *command = json_object_get(step, "run"), *env = json_object_get(step, "env");
-	GString *text = g_string_new(command ? "RUN " : env ? "ENV" : "WORKDIR ");
+	json_t *command = json_object_get(step, "run"), *env = json_object_get(step, "env"), *copy = json_object_get(step, "copy");
+	GString *text = g_string_new(command ? "RUN " : env ? "ENV" : copy ? "COPY " : "WORKDIR ");
 	const char *name;
 	json_t *value;
 	gsize i;
@@ -152,7 +219,10 @@ static char *describe(const json_t *step)
 		g_string_append(text, json_string_value(command));
 	json_object_foreach (env, name, value)
 		g_string_append_printf(text, " %s=%s", name, json_string_value(value));
-	if (!command && !env)
+	if (copy)
+		g_string_append_printf(text, "%s %s", json_string_value(json_object_get(copy, "from")),
+		                       json_string_value(json_object_get(copy, "to")));
+	else if (!command && !env)
 		g_string_append(text, json_string_value(json_object_get(step, "workdir")));
 	if (text->len > 500) {
 		g_autofree char *valid = NULL;

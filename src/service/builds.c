@@ -350,6 +350,30 @@ void vial_builds_each_layer(VialApp *app, void (*each)(const char *layer, gpoint
 	}
 }
 
+static void each_file_of(const VialBuild *build, void (*each)(const char *hash, gpointer data), gpointer data)
+{
+	const json_t *step;
+	gsize i;
+
+	json_array_foreach (build->steps, i, step) {
+		const char *hash = json_string_value(json_object_get(json_object_get(step, "copy"), "archive"));
+
+		if (hash)
+			each(hash, data);
+	}
+}
+
+void vial_builds_each_file(VialApp *app, const char *project, void (*each)(const char *hash, gpointer data), gpointer data)
+{
+	GHashTableIter iter;
+	gpointer value;
+
+	g_hash_table_iter_init(&iter, app->builds->by_id);
+	while (g_hash_table_iter_next(&iter, NULL, &value))
+		if (!is_over(value) && strcmp(((VialBuild *)value)->project, project) == 0)
+			each_file_of(value, each, data);
+}
+
 gboolean vial_builds_are_packing(VialApp *app)
 {
 	GHashTableIter iter;

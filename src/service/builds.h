@@ -53,6 +53,8 @@ guint vial_builds_delete_all(VialApp *app, const char *project);
 guint vial_builds_promised(VialApp *app, const char *project, const char *key_id);
 /* Calls `each` with the name of every layer that builds under way need. */
 void vial_builds_each_layer(VialApp *app, void (*each)(const char *layer, gpointer data), gpointer data);
+/* Calls `each` with the hash of every archive that builds of this project which are not over need (build_files.h). */
+void vial_builds_each_file(VialApp *app, const char *project, void (*each)(const char *hash, gpointer data), gpointer data);
 /* A layer is just being packed. */
 gboolean vial_builds_are_packing(VialApp *app);
 gboolean vial_builds_use_folder(VialApp *app, const char *folder);

@@ -4,6 +4,11 @@
 
 #include "service/builds.h"
 
+/* What a build, and the files that are sent ahead for one, leave of the disk. */
+#define VIAL_BUILD_RESERVE_BYTES (G_GINT64_CONSTANT(256) << 20)
+/* On the disk of the data directory. */
+gint64 vial_build_free_bytes(VialApp *app);
+
 struct VialBuild {
 	VialApp *app;
 	char *id;

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "service/agents.h"
+#include "service/build_files.h"
 #include "service/builds.h"
 #include "service/ending.h"
 #include "service/project_private.h"
@@ -44,8 +45,9 @@ static guint delete_others(VialEnding *ending, gpointer owner)
 	VialApp *app = which->app;
 	const char *name = which->project->name;
 
-	return vial_builds_delete_all(app, name) + vial_custom_templates_delete_all(app, name) + delete_snapshots(ending, which) +
-	       vial_quota_promised(app, name) + vial_snapshots_being_taken(app, name) + vial_agents_sessions_in(app, name);
+	return vial_builds_delete_all(app, name) + vial_build_files_delete_all(app, name) + vial_custom_templates_delete_all(app, name) +
+	       delete_snapshots(ending, which) + vial_quota_promised(app, name) + vial_snapshots_being_taken(app, name) +
+	       vial_agents_sessions_in(app, name);
 }
 
 static void forget(gpointer owner, VialStoreDone done, gpointer data)

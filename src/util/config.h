@@ -49,6 +49,8 @@ typedef struct VialConfig {
 	gint64 max_builds_waiting;
 	gint64 max_builds_waiting_project;
 	gint64 max_build_seconds;
+	gint64 max_build_file_mb;
+	gint64 max_build_files_mb;
 	gint64 default_ttl_seconds;
 	gint64 max_ttl_seconds; /* 0: no limit */
 	gint64 default_idle_seconds;

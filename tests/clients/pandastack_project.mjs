@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What @pandastack/sdk has beside a sandbox's everyday: templates, tokens, volumes, previews, logs that are followed, strange characters, and every error. Prints
 // what came of each step as pandastack.mjs does; the arguments are the same.
+import { createHash } from "node:crypto";
 import { createRequire } from "node:module";
 import { request as httpRequest } from "node:http";
 import { writeFileSync } from "node:fs";
@@ -114,6 +115,24 @@ await step("build", async () => {
   await client.templates.delete("js-made");
   return { name: made.name, status: done.status, size_mb: status.size_mb, listed, lines: followed.slice(-12), before: (await all(client.templates.buildLogs(made.id, { follow: false }))).length === followed.length,
     base: template.base, file, gone: (await refusal(() => client.templates.get("js-made")))[0] };
+});
+await step("build with context", async () => {
+  const context = { "src/deep/main.py": "print('main')\n", "run.sh": "#!/bin/sh\necho ran\n", empty: "", blob: new Uint8Array(300001).map((_, i) => i % 251), "Grüße/日本 \u{1f600}.txt": "ü" };
+  const dockerfile = "FROM minimal\nWORKDIR /srv\nCOPY . /app\nCOPY src/deep run.sh here/\nCOPY --chmod=600 blob /srv/blob\nRUN /app/run.sh > ran\n";
+  const make = async (name, files) => client.templates.waitForBuild((await client.templates.buildFromDockerfile({ name, dockerfile, context: files })).id, { intervalMs: 100 });
+  await make("js-context", context);
+  const child = await client.sandboxes.create({ template: "js-context" });
+  const listed = await child.exec("cd /app && find . -type f | LC_ALL=C sort && stat -c %a run.sh blob && cd /srv && find . -type f | LC_ALL=C sort && cat ran && stat -c '%a %s' blob");
+  const sum = (await child.exec("sha256sum < /app/blob")).stdout.split(" ")[0];
+  const text = await child.filesystem.read("/app/Grüße/日本 \u{1f600}.txt");
+  await child.kill();
+  const again = await make("js-context-again", Object.fromEntries(Object.entries(context).reverse()));
+  const other = await make("js-context-other", { ...context, empty: "not any more" });
+  const cached = await Promise.all([again, other].map(async (build) => (await all(client.templates.buildLogs(build.id, { follow: false }))).some((line) => line.includes("(cached)"))));
+  return { listed: listed.stdout, same: sum === createHash("sha256").update(context.blob).digest("hex"), text, cached,
+    missing: await refusal(() => make("js-broken", { a: "a" })), outside: await refusal(() => make("js-broken", { "../a": "a" })),
+    none: await refusal(() => client.templates.buildFromDockerfile({ name: "js-broken", dockerfile })),
+    from: await refusal(() => client.templates.buildFromDockerfile({ name: "js-broken", dockerfile: "FROM minimal\nCOPY --from=x a /b\n", context })) };
 });
 await step("register", async () => {
   const build = await client.templates.register({ name: "js-renamed", imageRef: "minimal", sizeMb: 512 });

@@ -168,9 +168,10 @@ def test_volumes_are_refused_with_a_sentence(step):
     assert [(error, "no volumes here yet" in sentence) for error, sentence, _ in step("volumes")] == [("BadRequestError", True)] * 5
 
 
-@covers("PandaStack JS 0.9", "templates.buildFromDockerfile", "templates.register",
-        differs="FROM and imageRef name a template that is here (`GET /v1/templates`): nothing is fetched from registries. Of a Dockerfile there are FROM (once, first), RUN, "
-                "ENV, ARG and WORKDIR; anything else, COPY too, is refused by its line.")
+@covers("PandaStack JS 0.9", "templates.buildFromDockerfile",
+        differs="FROM names a template that is here (`GET /v1/templates`): nothing is fetched from registries. Of a Dockerfile there are FROM (once, first), RUN, COPY of the "
+                "context's files, ENV, ARG and WORKDIR; anything else is refused by its line.")
+@covers("PandaStack JS 0.9", "templates.register", differs="imageRef names a template that is here (`GET /v1/templates`): nothing is fetched from registries.")
 @covers("PandaStack JS 0.9", "templates.waitForBuild", "templates.buildStatus", "templates.builds", "templates.buildLogs", "templates.get", "templates.delete")
 def test_templates_are_built(step):
     build = step("build")
@@ -180,6 +181,20 @@ def test_templates_are_built(step):
     assert [line.strip("\u200b") for line in lines[at + 1:at + 3]] == ["end", "last"]
     status, refusal = step("register")
     assert status == "done" and refusal[0] == "BadRequestError" and "images are not fetched" in refusal[1]
+
+
+@covers("PandaStack JS 0.9", "templates.buildFromDockerfile")
+def test_templates_are_built_of_the_files_of_a_context(step):
+    made = step("build with context")
+    assert made.pop("listed").splitlines() == [
+        "./Grüße/日本 \U0001f600.txt", "./blob", "./empty", "./run.sh", "./src/deep/main.py", "755", "644", "./blob", "./here/main.py", "./here/run.sh", "./ran", "ran", "600 300001"]
+    refusals = {name: made.pop(name) for name in ("missing", "outside", "none", "from")}
+    assert made == {"same": True, "text": "ü", "cached": [True, False]}
+    assert {name: (error, status) for name, (error, _, status) in refusals.items()} == {
+        "missing": ("TemplateBuildError", None), "outside": ("BadRequestError", 400), "none": ("BadRequestError", 400), "from": ("BadRequestError", 400)}
+    sentences = {"missing": "nothing in the archive is called src/deep", "outside": "called by its path in there", "none": "line 3: COPY is not supported",
+                 "from": "line 2: COPY --from is not supported"}
+    assert all(sentence in refusals[name][1] for name, sentence in sentences.items()), refusals
 
 
 @covers("PandaStack JS 0.9", "templates.build", differs="Refused with a sentence: a root file system cannot be brought along; a Dockerfile can (`buildFromDockerfile`).")

@@ -12,7 +12,7 @@ if [ "$1" = oidc ]; then
 	 $root/src/auth/identity.c $root/src/auth/allow.c $root/src/auth/quotas.c"
 fi
 if [ "$1" = dockerfile ]; then
-	sources="$(find "$root"/src/util -name '*.c' ! -name '*_test.c') $root/src/operations/dockerfile.c"
+	sources="$(find "$root"/src/util -name '*.c' ! -name '*_test.c') $root/src/operations/dockerfile.c $root/src/operations/dockerfile_copy.c"
 fi
 if [ "$1" = multipart ]; then
 	sources="$(find "$root"/src/util -name '*.c' ! -name '*_test.c') $root/src/http/multipart.c $root/src/http/multipart_header.c $root/src/http/inflate.c"

@@ -1,8 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Building templates as the checks do it."""
 
+import hashlib
+import io
 import json
+import tarfile
 import time
+from urllib.parse import urlsplit
 
 from tools import slow, with_query
 
@@ -69,3 +73,54 @@ class Builder:
 
     def delete(self, name):
         self.client.call("DELETE", f"/v1/templates/{name}")
+
+
+def archive(mode="w:gz", **files):
+    """A tar; each value is a text or a TarInfo."""
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode=mode) as tar:
+        for name, content in files.items():
+            if isinstance(content, tarfile.TarInfo):
+                tar.addfile(content)
+                continue
+            member = tarfile.TarInfo(name)
+            member.size = len(content)
+            tar.addfile(member, io.BytesIO(content.encode()))
+    return buffer.getvalue()
+
+
+def member(name, kind=tarfile.REGTYPE, link="", mode=0o644):
+    info = tarfile.TarInfo(name)
+    info.type, info.linkname, info.mode = kind, link, mode
+    return info
+
+
+def name_of(word):
+    """A client's name for its files: 64 hexadecimal digits that say nothing."""
+    return hashlib.sha256(word.encode()).hexdigest()
+
+
+class Copier(Builder):
+    def send(self, word, body):
+        """The answer to sending files under that name."""
+        url = urlsplit(self.client.call("GET", f"/templates/any/files/{name_of(word)}")["url"])
+        return self.client.ask("PUT", f"{url.path}?{url.query}", body, key=False, headers={"Content-Type": "application/gzip"})
+
+    def has(self, word):
+        return self.client.call("GET", f"/templates/any/files/{name_of(word)}")["present"]
+
+    def ask_copy(self, name, *steps, base="minimal", **fields):
+        """The answer to asking for a build with these steps: ("COPY", word, source, target), or ("RUN", line)."""
+        announced = self.client.call("POST", "/v3/templates", {"name": name, **fields})
+        steps = [{"type": kind, "args": [*args[1:], "", ""], "filesHash": name_of(args[0])} if kind == "COPY" else {"type": kind, "args": list(args)} for kind, *args in steps]
+        return announced["buildID"], self.client.ask("POST", f"/v2/templates/{name}/builds/{announced['buildID']}", {"fromTemplate": base, "steps": steps})
+
+    def begin_copy(self, name, *steps, **fields):
+        """The build's id."""
+        _, answer = self.ask_copy(name, *steps, **fields)
+        assert answer.status == 202, answer.body
+        return self.client.call("GET", f"/v1/templates/builds?name={name}")[0]["build_id"]
+
+    def copy(self, name, *steps, **fields):
+        """One that is over when this returns."""
+        return self.wait(self.begin_copy(name, *steps, **fields))

@@ -3,7 +3,7 @@
 
 import pytest
 
-from builds import Builder
+from builds import Copier, archive
 from sanitized import Sanitized
 from tools import out
 from vial import Daemon
@@ -16,7 +16,7 @@ def programs(folder):
 
 def test_no_way_of_a_build_uses_memory_wrongly_or_loses_it(programs, folder):
     daemon = Daemon(folder, "--max-builds", 2, programs=programs.path, env=programs.env)
-    builder = Builder(daemon.client())
+    builder = Copier(daemon.client())
     client = builder.client
     builder.build("good:one", dockerfile="ARG A=b\nENV C=$A\nWORKDIR /srv\nRUN echo $A > f\n", secrets={"TOKEN": "some-secret"}, warm="x = 1")
     builder.build("good:two", steps=[{"env": {"C": "d"}}])
@@ -31,6 +31,12 @@ def test_no_way_of_a_build_uses_memory_wrongly_or_loses_it(programs, folder):
     reader.connection.close()
     client.call("POST", f"/v1/templates/builds/{cancelled}/cancel")
     builder.wait(cancelled)
+    assert builder.send("files", archive(file="x" * 3000000)).status == builder.send("files", archive(file="x" * 3000000)).status == 200
+    assert builder.copy("copied", ("COPY", "files", "file", "/srv/"))["status"] == "ready" and builder.copy("copied", ("COPY", "files", "none", "/srv/"))["status"] == "failed"
+    given_up = builder.begin_copy("given-up", ("COPY", "files", "file", "/srv/again"), ("RUN", "sleep 1000"))
+    builder.wait_step(given_up, 1)
+    client.call("POST", f"/v1/templates/builds/{given_up}/cancel")
+    builder.wait(given_up)
     sandbox = client.create("good:one")
     assert out(sandbox, "cat f") == "b\n"
     sandbox.call("POST", "/template", {"name": "made"})
@@ -49,7 +55,7 @@ def test_no_way_of_a_build_uses_memory_wrongly_or_loses_it(programs, folder):
     builder.wait_step(under_way, 1)
     daemon.stop()
     daemon.start()
-    builder = Builder(daemon.client())
+    builder = Copier(daemon.client())
     assert "restarted during step 1 of 1" in builder.wait(under_way)["error"]
     builder.delete("good")
     daemon.stop()

@@ -42,8 +42,7 @@ gboolean vial_e2b_decode_ttl(const json_t *body, const char *field, gint64 *ttl_
 gboolean vial_e2b_refuse_without_memory(const json_t *body, const char *field, GError **error);
 
 /* How a template is made: what *out borrows is the body's, the arena's, and its steps, which are new. */
-gboolean vial_e2b_build_decode(VialArena *arena, const json_t *body, VialTemplateBuildRequest *out, GError **error);
-#define VIAL_E2B_NO_COPY "files are not taken into builds here; fetch them in a RUN step, or build upon a sandbox that has them (create_snapshot)"
+gboolean vial_e2b_build_decode(VialArena *arena, const VialCaller *caller, const json_t *body, VialTemplateBuildRequest *out, GError **error);
 
 /* control_create.c */
 void vial_e2b_create(VialRequest *request);
@@ -72,10 +71,12 @@ void vial_e2b_logs(VialRequest *request);
 void vial_e2b_logs_v2(VialRequest *request);
 /* control_templates.c */
 void vial_e2b_template_announce(VialRequest *request);
-void vial_e2b_template_files(VialRequest *request);
 void vial_e2b_template_build(VialRequest *request);
 void vial_e2b_template_status(VialRequest *request);
 void vial_e2b_template_alias(VialRequest *request);
+/* control_files.c */
+void vial_e2b_template_files(VialRequest *request);
+void vial_e2b_template_files_put(VialRequest *request);
 /* control_tags.c */
 void vial_e2b_tag_list(VialRequest *request);
 void vial_e2b_tag_assign(VialRequest *request);

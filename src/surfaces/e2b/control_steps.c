@@ -5,6 +5,7 @@
  */
 #include <string.h>
 
+#include "operations/uploads.h"
 #include "surfaces/e2b/control.h"
 #include "util/json.h"
 
@@ -35,15 +36,41 @@ static json_t *env_step(const json_t *args)
 	return json_pack("{s:o}", "env", env);
 }
 
-static gboolean refuse(gsize index, const char *type, GError **error)
+/*
+ * What lies in the archive of a source: a path, or of a pattern the folder before its first wildcard. Which files of that folder match the client has
+ * decided, who sends no others.
+ */
+static char *copied_path(const char *source)
 {
-	if (g_strcmp0(type, "COPY") == 0)
-		return vial_fail(error, VIAL_ERROR_INVALID, "step %d: COPY: %s", (int)index + 1, VIAL_E2B_NO_COPY);
-	return vial_fail(error, VIAL_ERROR_INVALID, "step %d: %.32s is no step here: there are RUN, ENV, WORKDIR and USER", (int)index + 1,
-	                 type ? type : "what has no type");
+	g_autofree char *path = g_canonicalize_filename(source, "/");
+	gsize wild = strcspn(path, "*?[{");
+	const char *folder_end = path[wild] ? g_strrstr_len(path, (gssize)wild, "/") : path + wild;
+	g_autofree char *cut = g_strndup(path + 1, folder_end > path ? (gsize)(folder_end - path) - 1 : 0);
+
+	return g_strdup(*cut ? cut : ".");
 }
 
-static json_t *step_json(gsize index, const json_t *given, const char **user, GError **error)
+static json_t *copy_step(const VialCaller *caller, gsize index, const json_t *given, const char *user, GError **error)
+{
+	const json_t *args = json_object_get(given, "args");
+	const char *source = text_at(args, 0), *target = text_at(args, 1), *owner = text_at(args, 2), *mode = text_at(args, 3);
+	const char *name = json_string_value(json_object_get(given, "filesHash")), *archive;
+	g_autofree char *from = source ? copied_path(source) : NULL;
+
+	if (!source || !name)
+		return vial_fail(error, VIAL_ERROR_INVALID, "step %d: COPY needs a source, a destination and filesHash", (int)index + 1), NULL;
+	archive = vial_op_upload_find(caller, name, error);
+	if (archive)
+		return json_pack("{s:{s:s, s:s, s:s, s:s, s:s*}}", "copy", "archive", archive, "from", from, "to", target ? target : "./", "user",
+		                 owner ? owner : user, "mode", mode);
+	if (!*error)
+		vial_fail(error, VIAL_ERROR_INVALID,
+		          "COPY %.200s: its files were not sent, or are not kept any more: ask where to (files/%.64s) and send them", source, name);
+	g_prefix_error(error, "step %d: ", (int)index + 1);
+	return NULL;
+}
+
+static json_t *step_json(const VialCaller *caller, gsize index, const json_t *given, const char **user, GError **error)
 {
 	const char *type = json_string_value(json_object_get(given, "type"));
 	const json_t *args = json_object_get(given, "args");
@@ -59,19 +86,23 @@ static json_t *step_json(gsize index, const json_t *given, const char **user, GE
 		*user = text_at(args, 0) ? text_at(args, 0) : "user";
 		return json_pack("{s:[s, s, s]}", "run", "id", "--", *user);
 	}
-	refuse(index, type, error);
+	if (g_strcmp0(type, "COPY") == 0)
+		return copy_step(caller, index, given, *user, error);
+	vial_fail(error, VIAL_ERROR_INVALID, "step %d: %.32s is no step here: there are RUN, COPY, ENV, WORKDIR and USER", (int)index + 1,
+	          type ? type : "what has no type");
 	return NULL;
 }
 
-static gboolean decode_steps(json_t *given, VialTemplateBuildRequest *out, GError **error)
+static gboolean decode_steps(const VialCaller *caller, json_t *given, VialTemplateBuildRequest *out, GError **error)
 {
 	const char *user = "user";
 	const json_t *item;
 	gsize i;
 
 	out->steps = json_array();
+	out->may_copy = TRUE;
 	json_array_foreach (given, i, item) {
-		json_t *step = step_json(i, item, &user, error);
+		json_t *step = step_json(caller, i, item, &user, error);
 
 		if (!step)
 			return FALSE;
@@ -102,7 +133,7 @@ static gboolean decode_base(VialArena *arena, const json_t *body, VialTemplateBu
 	return TRUE;
 }
 
-gboolean vial_e2b_build_decode(VialArena *arena, const json_t *body, VialTemplateBuildRequest *out, GError **error)
+gboolean vial_e2b_build_decode(VialArena *arena, const VialCaller *caller, const json_t *body, VialTemplateBuildRequest *out, GError **error)
 {
 	const char *start = NULL, *ready = NULL;
 	json_t *steps = NULL;
@@ -117,5 +148,5 @@ gboolean vial_e2b_build_decode(VialArena *arena, const json_t *body, VialTemplat
 		                 "take a snapshot of one in which it runs",
 		                 start && *start ? "startCmd" : "readyCmd");
 	out->workdir = HOME;
-	return decode_steps(steps, out, error);
+	return decode_steps(caller, steps, out, error);
 }

@@ -73,12 +73,6 @@ void vial_e2b_template_announce(VialRequest *request)
 	vial_arena_clear(&arena);
 }
 
-/* Their COPY sends files before the build begins. */
-void vial_e2b_template_files(VialRequest *request)
-{
-	vial_request_reply_fail(request, VIAL_ERROR_INVALID, "COPY: %s", VIAL_E2B_NO_COPY);
-}
-
 /* Beginning */
 
 static void on_begun(json_t *document, const GError *error, gpointer data)
@@ -96,7 +90,7 @@ void vial_e2b_template_build(VialRequest *request)
 
 	vial_arena_init(&arena);
 	vial_surface_begun(request,
-	                   vial_e2b_build_decode(&arena, vial_request_json(request), &build, &error) &&
+	                   vial_e2b_build_decode(&arena, &caller, vial_request_json(request), &build, &error) &&
 	                           vial_op_build_begin(&caller, id ? id : "", template_param(&arena, request), &build, on_begun, request, &error),
 	                   &error);
 	json_decref(build.steps);

@@ -1,53 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * POST /v1/templates/build: a form, with or without files. A Dockerfile becomes a build of ours, and so does `image_ref` where it names a template
- * that is here; nothing is fetched from registries, and no root file system is taken. The files of a build's context are not kept: COPY, which they
- * would be for, is refused by its line (operations/dockerfile.h).
+ * that is here; nothing is fetched from registries, and no root file system is taken. Files are the build's context, for its COPYs.
  */
 #include "operations/builds.h"
 
 #include <math.h>
 #include <string.h>
 
-#include "http/multipart.h"
-#include "http/uri.h"
 #include "operations/dockerfile.h"
 #include "operations/limits.h"
 #include "operations/surface_network.h"
 #include "operations/templates.h"
+#include "surfaces/pandastack/build_form.h"
 #include "surfaces/pandastack/handlers.h"
 #include "surfaces/shared/pandastack.h"
 #include "surfaces/shared/surface.h"
 #include "util/json.h"
-
-#define ROOTFS "rootfs"
-#define NO_ROOTFS "a root file system cannot be brought along: give a Dockerfile whose FROM names a template that is here"
-typedef struct {
-	VialRequest *request;
-	VialMultipart *multipart; /* NULL: urlencoded */
-	json_t *fields;           /* texts */
-	gsize fields_bytes;
-	char *name;        /* of the field that is being read; NULL: of a file, which is not kept */
-	GByteArray *bytes; /* of it, or of the whole body */
-} Form;
-
-static void form_free(Form *form)
-{
-	vial_request_on_gone(form->request, NULL, NULL);
-	vial_multipart_free(form->multipart);
-	json_decref(form->fields);
-	g_free(form->name);
-	g_byte_array_unref(form->bytes);
-	vial_request_unref(form->request);
-	g_free(form);
-}
-
-/* Answers, and is the form's end. */
-static void refuse(Form *form, GError *error)
-{
-	vial_request_reply_error(form->request, error);
-	form_free(form);
-}
 
 /* What is asked for */
 
@@ -152,7 +121,7 @@ static void on_queued(json_t *document, const GError *error, gpointer data)
 	vial_surface_reply_accepted(answer, error, data);
 }
 
-static gboolean begin_build(VialRequest *request, const json_t *fields, GError **error)
+static gboolean begin_build(VialRequest *request, const json_t *fields, const char *archive, GError **error)
 {
 	VialCaller caller = vial_surface_question(request);
 	VialTemplateBuildRequest build = {
@@ -169,6 +138,7 @@ static gboolean begin_build(VialRequest *request, const json_t *fields, GError *
 	if (dockerfile) {
 		build.dockerfile = text = g_strdup(dockerfile);
 		build.base = from = take_from(text);
+		build.context = archive;
 	} else { /* the same under another name: a build has at least one step */
 		build.steps = nothing = json_pack("[{s:[s]}]", "run", "true");
 		build.base = image;
@@ -177,158 +147,26 @@ static gboolean begin_build(VialRequest *request, const json_t *fields, GError *
 	       vial_op_template_build(&caller, &build, on_queued, request, error);
 }
 
-/* The form is complete. */
-static void build(Form *form)
+/* As long as the Dockerfile may still come nobody knows. */
+static gboolean wants_files(const json_t *fields, gboolean is_whole)
 {
-	g_autoptr(GError) error = NULL;
+	g_autofree char *text = g_strdup(json_string_value(json_object_get(fields, "dockerfile")));
+	g_autofree char *from = text ? take_from(text) : NULL;
 
-	vial_surface_begun(form->request, begin_build(form->request, form->fields, &error), &error);
-	form_free(form);
+	return text ? vial_dockerfile_copies(text) : !is_whole;
 }
 
-/* Fields */
-
-static gboolean keep(Form *form, const char *name, const char *text, gsize size, GError **error)
+static void on_form(VialRequest *request, const json_t *fields, const char *archive, const GError *error)
 {
-	json_t *value = json_stringn(size > 0 ? text : "", size); /* of nothing there are no bytes to point to */
+	g_autoptr(GError) refusal = NULL;
 
-	if (!value || json_object_set_new(form->fields, name, value) != 0)
-		return vial_fail(error, VIAL_ERROR_INVALID, "a field of the form is no UTF-8");
-	return TRUE;
-}
-
-static gboolean too_large(GError **error)
-{
-	return vial_fail(error, VIAL_ERROR_TOO_LARGE, "the fields of the form are too long: a Dockerfile has at most %d bytes",
-	                 VIAL_DOCKERFILE_MAX_BYTES);
-}
-
-static gboolean part_begin(const VialMultipartPart *part, gpointer data)
-{
-	Form *form = data;
-	GError *error = NULL;
-
-	g_clear_pointer(&form->name, g_free);
-	g_byte_array_set_size(form->bytes, 0);
-	if (part->filename && strcmp(part->name, ROOTFS) != 0)
-		return FALSE;
-	if (part->filename)
-		vial_fail(&error, VIAL_ERROR_INVALID, NO_ROOTFS);
-	else if ((form->fields_bytes += strlen(part->name)) > VIAL_BUILD_FORM_MAX_BYTES)
-		too_large(&error);
-	if (error) {
-		refuse(form, error);
-		return TRUE;
-	}
-	form->name = g_strdup(part->name);
-	return FALSE;
-}
-
-static gboolean part_data(const void *bytes, gsize size, gpointer data)
-{
-	Form *form = data;
-	GError *error = NULL;
-
-	if (!form->name)
-		return FALSE;
-	form->fields_bytes += size;
-	if (form->fields_bytes > VIAL_BUILD_FORM_MAX_BYTES) {
-		too_large(&error);
-		refuse(form, error);
-		return TRUE;
-	}
-	g_byte_array_append(form->bytes, bytes, (guint)size);
-	return FALSE;
-}
-
-static gboolean part_end(gpointer data)
-{
-	Form *form = data;
-	GError *error = NULL;
-
-	if (!form->name || keep(form, form->name, (const char *)form->bytes->data, form->bytes->len, &error))
-		return FALSE;
-	refuse(form, error);
-	return TRUE;
-}
-
-static void parts_end(const GError *error, gpointer data)
-{
 	if (error)
-		refuse(data, g_error_copy(error));
+		vial_request_reply_error(request, g_error_copy(error));
 	else
-		build(data);
-}
-
-static const VialMultipartSink sink = { .part_begin = part_begin, .part_data = part_data, .part_end = part_end, .end = parts_end };
-
-static void read_urlencoded(Form *form)
-{
-	g_autoptr(GBytes) body = g_bytes_new(form->bytes->data, form->bytes->len);
-	gboolean is_read = TRUE;
-	GError *error = NULL;
-	VialArena arena;
-	VialPair *pairs;
-	gsize count;
-
-	vial_arena_init(&arena);
-	is_read = vial_form_parse(&arena, body, &pairs, &count, &error);
-	for (gsize i = 0; is_read && i < count; i++)
-		is_read = keep(form, pairs[i].name, pairs[i].value, strlen(pairs[i].value), &error);
-	vial_arena_clear(&arena);
-	if (is_read)
-		build(form);
-	else
-		refuse(form, error);
-}
-
-/* The body */
-
-static gboolean on_body(VialRequest *request, const void *bytes, gsize size, gpointer data)
-{
-	Form *form = data;
-	GError *error = NULL;
-
-	if (form->multipart)
-		return vial_multipart_push(form->multipart, bytes, size);
-	if (form->bytes->len + size > 3 * VIAL_BUILD_FORM_MAX_BYTES) { /* three bytes for one, where it is escaped */
-		too_large(&error);
-		refuse(form, error);
-		return TRUE;
-	}
-	g_byte_array_append(form->bytes, bytes, (guint)size);
-	return TRUE;
-}
-
-static void on_body_end(VialRequest *request, gboolean is_complete, gpointer data)
-{
-	Form *form = data;
-
-	if (!is_complete) /* whoever left fires gone */
-		return;
-	if (form->multipart)
-		vial_multipart_finish(form->multipart);
-	else
-		read_urlencoded(form);
-}
-
-static void on_gone(VialRequest *request, gpointer data)
-{
-	form_free(data);
+		vial_surface_begun(request, begin_build(request, fields, archive, &refusal), &refusal);
 }
 
 void vial_pandastack_template_build(VialRequest *request)
 {
-	const char *type = vial_request_header(request, "Content-Type");
-	Form *form = g_new0(Form, 1);
-	GError *error = NULL;
-
-	*form = (Form){ .request = vial_request_ref(request), .fields = json_object(), .bytes = g_byte_array_new() };
-	if (type && g_ascii_strncasecmp(type, "application/x-www-form-urlencoded", strlen("application/x-www-form-urlencoded")) == 0) {
-		/* as it is */
-	} else if (!(form->multipart = vial_multipart_new(type, &sink, form, &error))) {
-		return refuse(form, error);
-	}
-	vial_request_on_gone(request, on_gone, form);
-	vial_request_body_read(request, on_body, on_body_end, form);
+	vial_build_form_read(request, wants_files, on_form);
 }
