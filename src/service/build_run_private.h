@@ -2,8 +2,10 @@
 /* The course of a build, between build_run.c (its beginning, its sandbox, its end), build_steps.c and build_keep.c (what is kept of them). */
 #pragma once
 
+#include "service/build_command.h"
 #include "service/builds_private.h"
 #include "service/sandbox_private.h"
+#include "service/start.h"
 
 /* What a build leaves of the disk. */
 #define VIAL_BUILD_RESERVE_BYTES (G_GINT64_CONSTANT(256) << 20)
@@ -20,13 +22,13 @@ typedef struct VialBuildRun {
 	VialSandbox *made;    /* created and not held yet; NULL: none, or held */
 	VialSandbox *sandbox; /* held; NULL: none yet, or no more */
 	VialStream *stream;   /* of the step under way */
-	gboolean is_taking;   /* the layer; or the warm code runs in the sandbox */
-	gboolean is_naming;   /* the template is being recorded: from here on nobody stops it */
-	gboolean is_named;    /* the template is there */
-	guint next;           /* step */
-	guint timer;          /* the whole build's */
-	guint pace;
-	gsize owed; /* printed bytes whose credit is not given back yet */
+	VialCommandOutput output;
+	VialStart *start;   /* of a template with a memory: its start command is being made ready */
+	gboolean is_taking; /* the layer; or the warm code runs in the sandbox */
+	gboolean is_naming; /* the template is being recorded: from here on nobody stops it */
+	gboolean is_named;  /* the template is there */
+	guint next;         /* step */
+	guint timer;        /* the whole build's */
 	gint64 started_ms;
 	gint64 layer_room_bytes; /* what the disk had left for the layer when it was asked for */
 	GError *error;           /* why it fails, while its sandbox is being deleted */
