@@ -74,6 +74,7 @@ static bool read_options(struct vial_stream *stream, json_t *request, struct via
 	if (!vial_request_bool(stream, request, "stdin", &options->has_stdin) ||
 	    !vial_request_bool(stream, request, "background", &options->is_background) ||
 	    !vial_request_bool(stream, request, "attached", &options->is_attached) ||
+	    !vial_request_bool(stream, request, "unlisted", &options->is_unlisted) ||
 	    !vial_request_integer(stream, request, "timeout_ms", 0, VIAL_MAX_TIMEOUT_MS, 0, &timeout_ms) ||
 	    !vial_request_integer(stream, request, "max_output_bytes", 0, INT64_MAX, 0, &max_output_bytes) ||
 	    !vial_request_id(stream, request, "execution_id", max_output_bytes > 0, &options->execution_id) || !read_pty(stream, request, options))

@@ -689,6 +689,7 @@ static struct vial_process_run *new_run(struct vial_stream *stream, const struct
 	run->stream = stream;
 	run->is_background = options->is_background;
 	run->is_attached = options->is_attached;
+	run->is_unlisted = options->is_unlisted;
 	run->program = strdup(options->argv[0]);
 	run->command = options->shell_line ? vial_cmdline_from_shell(options->shell_line) : vial_cmdline_from_argv(options->argv);
 	run->cwd = strdup(options->cwd);

@@ -63,7 +63,7 @@ struct vial_process_run {
 	int64_t duration_ms;
 	int64_t timeout_ms; /* 0: none */
 	bool is_background, is_exited, is_timed_out, is_cancelled, is_done;
-	bool is_pty, is_attached;
+	bool is_pty, is_attached, is_unlisted;
 	struct vial_exit exit;
 	struct vial_process_output outputs[2];
 	struct vial_process_input input;
@@ -87,6 +87,7 @@ struct vial_process_options {
 	const struct vial_user *user;
 	bool has_stdin, is_background, is_pty;
 	bool is_attached; /* in the background, and the stream stays as one that is attached */
+	bool is_unlisted; /* it is nobody's business in the list of processes */
 	unsigned short rows, columns;
 	int64_t timeout_ms;        /* 0: none */
 	uint64_t max_output_bytes; /* 0: any number. Else the whole goes into a file named after execution_id, and stays if it was cut */

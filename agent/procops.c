@@ -216,7 +216,7 @@ void vial_op_proc_list(struct vial_stream *stream, json_t *request)
 	vial_procfs_for_each(add_usage, usages);
 	count = 0;
 	for (struct vial_process_run *run = vial_process_first(); run && count < MAX_LISTED; run = run->next) {
-		if (run->pid == 0)
+		if (run->pid == 0 || run->is_unlisted)
 			continue;
 		json_array_append_new(list, describe(run, usages));
 		count++;

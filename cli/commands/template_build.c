@@ -12,7 +12,7 @@
 
 enum { FILE_MAX_BYTES = 1024 * 1024 };
 
-static char *file_name, *tag_name, *base_name, *network_mode, *warm_name, *tier_name;
+static char *file_name, *tag_name, *base_name, *network_mode, *warm_name, *start_command, *ready_command, *start_user, *tier_name;
 static GPtrArray *build_args, *secret_names, *allowed, *denied;
 static gint64 memory_mb = -1, disk_mb = -1, timeout_seconds = -1;
 static double cpu = -1;
@@ -47,6 +47,10 @@ const VialOption vial_template_build_options[] = {
 	{ 0, "allow", VIAL_OPTION_LIST, &allowed, "HOST", "let the build reach this; implies filtered", NULL },
 	{ 0, "deny", VIAL_OPTION_LIST, &denied, "HOST", "but not this", NULL },
 	{ 0, "warm", VIAL_OPTION_STRING, &warm_name, "FILE", "Python that runs before baking, so that every sandbox starts with it done", "@file" },
+	{ 0, "start", VIAL_OPTION_STRING, &start_command, "COMMAND",
+	  "a shell line that is started before baking, and goes on running in every sandbox", NULL },
+	{ 0, "ready", VIAL_OPTION_STRING, &ready_command, "COMMAND", "one that succeeds once what was started is ready", NULL },
+	{ 0, "start-user", VIAL_OPTION_STRING, &start_user, "USER", "who runs these two (else user)", NULL },
 	{ 0, "tier", VIAL_OPTION_STRING, &tier_name, "TIER", "size of the build and of its sandboxes", "2x2 2x4 2x8 2x16 4x2 4x4 4x8 4x16" },
 	{ 0, "cpu", VIAL_OPTION_NUMBER, &cpu, "N", "processors, instead of a tier", NULL },
 	{ 0, "memory", VIAL_OPTION_MEMORY, &memory_mb, "SIZE", "memory, instead of a tier", NULL },
@@ -208,8 +212,9 @@ int vial_template_build_run(VialCli *cli, int argc, char **argv)
 	g_autoptr(json_t) secrets = error ? NULL : read_secrets(&error);
 	if (error)
 		return vial_output_fail(cli, error);
-	json_t *body = json_pack("{s:s, s:s, s:s*, s:s*, s:s*}", "name", tag_name, "dockerfile", dockerfile, "base", base_name, "warm", warm, "tier",
-	                         tier_name);
+	json_t *body =
+		json_pack("{s:s, s:s, s:s*, s:s*, s:s*, s:s*, s:s*, s:s*}", "name", tag_name, "dockerfile", dockerfile, "base", base_name, "warm",
+	                  warm, "start_command", start_command, "ready_command", ready_command, "start_user", start_user, "tier", tier_name);
 	if (json_object_size(args) > 0)
 		json_object_set(body, "args", args);
 	if (json_object_size(secrets) > 0)

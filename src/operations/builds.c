@@ -123,6 +123,18 @@ static gboolean check_secrets(json_t *secrets, GError **error)
 	return TRUE;
 }
 
+static gboolean check_start(const VialTemplateBuildRequest *request, GError **error)
+{
+	if (request->start_user && !request->start_command && !request->ready_command)
+		return vial_fail(error, VIAL_ERROR_INVALID,
+		                 "field \"start_user\" says who runs start_command and ready_command, and there is neither");
+	/* An empty one is how a template says that nothing is to be started which its base starts. */
+	return (g_strcmp0(request->start_command, "") == 0 ||
+	        vial_check_text("start_command", request->start_command, VIAL_COMMAND_MAX_BYTES, error)) &&
+	       vial_check_text("ready_command", request->ready_command, VIAL_COMMAND_MAX_BYTES, error) &&
+	       vial_check_text("start_user", request->start_user, VIAL_USER_MAX_BYTES, error);
+}
+
 static gboolean check(const VialCaller *caller, const VialTemplateBuildRequest *request, GError **error)
 {
 	if (!request->steps == !request->dockerfile)
@@ -131,16 +143,17 @@ static gboolean check(const VialCaller *caller, const VialTemplateBuildRequest *
 		return vial_fail(error, VIAL_ERROR_INVALID, "field \"args\" is for the ARGs of a dockerfile");
 	return vial_check_required("name", request->name, VIAL_NAME_MAX_BYTES, error) &&
 	       vial_check_text("base", request->base, VIAL_NAME_MAX_BYTES, error) &&
-	       vial_check_text("warm", request->warm, VIAL_WARM_MAX_BYTES, error) && check_args(request->args, error) &&
-	       check_secrets(request->secrets, error) &&
+	       vial_check_text("warm", request->warm, VIAL_WARM_MAX_BYTES, error) && check_start(request, error) &&
+	       check_args(request->args, error) && check_secrets(request->secrets, error) &&
 	       vial_check_int("timeout_seconds", request->timeout_seconds, 1, caller->app->config->max_build_seconds, error);
 }
 
 static json_t *make_source(const VialTemplateBuildRequest *request, const char *base, const Plan *plan)
 {
-	json_t *source =
-		json_pack("{s:s, s:s*, s:O*, s:O*, s:O, s:s*, s:I}", "base", base, "dockerfile", request->dockerfile, "steps", request->steps, "args",
-	                  request->args, "network", plan->network, "warm", request->warm, "timeout_seconds", (json_int_t)plan->timeout_seconds);
+	json_t *source = json_pack("{s:s, s:s*, s:O*, s:O*, s:O, s:s*, s:s*, s:s*, s:s*, s:I}", "base", base, "dockerfile", request->dockerfile,
+	                           "steps", request->steps, "args", request->args, "network", plan->network, "warm", request->warm, "start_command",
+	                           request->start_command, "ready_command", request->ready_command, "start_user", request->start_user,
+	                           "timeout_seconds", (json_int_t)plan->timeout_seconds);
 	json_t *names = json_array(), *value;
 	const char *name;
 
@@ -188,9 +201,9 @@ static gboolean read_steps(const VialCaller *caller, const VialTemplateBuildRequ
 	                                  : vial_steps_read(request->steps, workdir, request->may_copy, error);
 	if (!plan->steps || !vial_steps_check(plan->steps, error) || !has_files(caller, plan->steps, error))
 		return FALSE;
-	if (json_array_size(plan->steps) > 0 || request->warm)
+	if (json_array_size(plan->steps) > 0 || request->warm || request->start_command || request->ready_command)
 		return TRUE;
-	return vial_fail(error, VIAL_ERROR_INVALID, "there is nothing to build: give at least one step, or warm code");
+	return vial_fail(error, VIAL_ERROR_INVALID, "there is nothing to build: give at least one step, or warm code, or a start command");
 }
 
 static gboolean read_network(const VialCaller *caller, json_t *network, Plan *plan, GError **error)
@@ -260,8 +273,8 @@ static void on_queued(const GError *error, gpointer data)
 static json_t *build_record(const VialTemplateBuildRequest *request, const Plan *plan)
 {
 	json_t *body = json_pack("{s:s, s:O}", "name", request->name, "steps", plan->steps);
-	static const char *const fields[] = { "base",    "args",         "tags", "workdir",        "cpu", "memory_mb", "disk_mb",
-		                              "network", "secret_names", "warm", "timeout_seconds" };
+	static const char *const fields[] = { "base",    "args",         "tags", "workdir",       "cpu",           "memory_mb",  "disk_mb",
+		                              "network", "secret_names", "warm", "start_command", "ready_command", "start_user", "timeout_seconds" };
 
 	for (gsize i = 0; i < G_N_ELEMENTS(fields); i++)
 		vial_facts_copy(body, fields[i], json_object_get(plan->source, fields[i]));
@@ -379,6 +392,9 @@ gboolean vial_op_template_rebuild(const VialCaller *caller, const char *name, js
 	request.disk_mb = json_integer_value(json_object_get(source, "disk_mb"));
 	request.network = json_object_get(source, "network");
 	request.warm = json_string_value(json_object_get(source, "warm"));
+	request.start_command = json_string_value(json_object_get(source, "start_command"));
+	request.ready_command = json_string_value(json_object_get(source, "ready_command"));
+	request.start_user = json_string_value(json_object_get(source, "start_user"));
 	request.timeout_seconds = MIN(json_integer_value(json_object_get(source, "timeout_seconds")), caller->app->config->max_build_seconds);
 	return build(caller, VIAL_VERB_TEMPLATE_REBUILD, &request, done, data, error);
 }

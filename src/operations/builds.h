@@ -24,6 +24,10 @@ typedef struct {
 	json_t *network; /* of the build */
 	json_t *secrets; /* names to values: in the environment of its steps */
 	const char *warm;
+	/* What its sandboxes find running, and what tells that it is ready (service/start.h). Both NULL: as the base has it; `start_command` "":
+	 * nothing. */
+	const char *start_command, *ready_command;
+	const char *start_user; /* who runs them; NULL: `user` */
 	gint64 timeout_seconds;
 	gboolean no_cache;
 } VialTemplateBuildRequest;

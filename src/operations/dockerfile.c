@@ -582,8 +582,8 @@ static const struct {
 	const char *reason;
 } refused[] = {
 	{ "FROM", "what a template is built on is the field \"base\"" },
-	{ "CMD", "a sandbox runs what its callers ask for; code to run before baking is the field \"warm\"" },
-	{ "ENTRYPOINT", "a sandbox runs what its callers ask for; code to run before baking is the field \"warm\"" },
+	{ "CMD", "what is to run in every sandbox is the field \"start_command\"" },
+	{ "ENTRYPOINT", "what is to run in every sandbox is the field \"start_command\"" },
 	{ "COPY", "a build has no folder of files to copy from; fetch them in a RUN, or write them with a here-document" },
 	{ "ADD", "a build has no folder of files to add from; fetch them in a RUN, or write them with a here-document" },
 	{ "USER", "steps run as root, and the code of a sandbox as \"user\"" },

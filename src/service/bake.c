@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Bakes templates: boot cold, warm the kernels, freeze, checkpoint, try it out, rename into place. One at a time; a failed one is
- * reported and its sandboxes then boot cold.
+ * Bakes templates: boot cold, warm the kernels, run what the template wants run, freeze, checkpoint, try it out, rename into place. One at a time; a
+ * failed one is reported and its sandboxes then boot cold, unless they are to find something running.
  */
 #include <errno.h>
 #include <glib/gstdio.h>
@@ -10,6 +10,7 @@
 #include "service/boot.h"
 #include "service/manifest.h"
 #include "service/prune.h"
+#include "service/start.h"
 #include "service/template_private.h"
 #include "service/trial.h"
 #include "util/id.h"
@@ -29,6 +30,8 @@ typedef struct VialBake {
 	guint failures;
 	gboolean is_of_all;
 	char *last_problem;
+	VialBuildLog *log;
+	gint64 start_seconds;
 	VialBaked done;
 	gpointer data;
 	/* the one being baked */
@@ -37,6 +40,7 @@ typedef struct VialBake {
 	char *image; /* temporary name of the checkpoint */
 	VialInstance *instance;
 	gint64 started_ms;
+	VialStart *start;
 	guint timer;
 	GError *problem;
 	void (*given_up)(gpointer data); /* set: the next sandbox is not begun */
@@ -61,6 +65,7 @@ static void leave(Bake *bake, const char *problem)
 	g_autofree char *id = g_steal_pointer(&bake->id);
 
 	g_clear_handle_id(&bake->timer, g_source_remove);
+	g_clear_pointer(&bake->start, vial_start_free);
 	if (problem) {
 		bake->failures++;
 		g_free(bake->last_problem);
@@ -166,15 +171,45 @@ static gboolean on_timeout(gpointer data)
 	return G_SOURCE_REMOVE;
 }
 
-static void on_warmed_up(const char *problem, gpointer data)
+static void on_running(const char *problem, gpointer data)
 {
 	Bake *bake = data;
 
 	if (problem)
 		return leave(bake, problem);
+	g_clear_pointer(&bake->start, vial_start_free);
 	say(bake, "kernels are warm, writing the checkpoint");
 	bake->timer = vial_time_add_deadline(FREEZE_TIMEOUT_MS, on_timeout, bake);
 	vial_channel_send_freeze(vial_instance_channel(bake->instance));
+}
+
+static VialChannel *channel_of(gpointer data)
+{
+	const Bake *bake = data;
+
+	return vial_instance_channel(bake->instance);
+}
+
+/* The last that is done: what the start command finds here it finds in every sandbox. */
+static void on_warmed_up(const char *problem, gpointer data)
+{
+	Bake *bake = data;
+	const VialTemplate *template = bake->template;
+	VialStartSpec spec = {
+		.command = template->start_command,
+		.ready = template->ready_command,
+		.user = template->start_user,
+		.limit_seconds = bake->start_seconds,
+		.log = bake->log,
+		.channel = channel_of,
+		.done = on_running,
+		.data = bake,
+	};
+
+	if (problem || !vial_template_has_start(template))
+		return on_running(problem, bake);
+	say(bake, "starting what its sandboxes find running");
+	bake->start = vial_start_begin(&spec);
 }
 
 static void on_warm(json_t *result, const GError *error, gpointer data)
@@ -215,6 +250,7 @@ static void bake_free(Bake *bake)
 {
 	g_ptr_array_unref(bake->queue);
 	g_free(bake->last_problem);
+	vial_build_log_unref(bake->log);
 	g_free(bake);
 }
 
@@ -275,17 +311,23 @@ static void bake_begin(Bake *bake)
 	bake_next(bake);
 }
 
-static void bake_all(VialApp *app, GPtrArray *queue, gboolean is_of_all, VialBaked done, gpointer data)
+static Bake *bake_new(VialApp *app, GPtrArray *queue, VialBaked done, gpointer data)
 {
 	Bake *bake = g_new0(Bake, 1);
 
 	bake->app = app;
 	bake->queue = queue;
-	bake->is_of_all = is_of_all;
 	bake->done = done;
 	bake->data = data;
-	if (app->templates->bake)
-		g_queue_push_tail(&app->templates->waiting_bakes, bake);
+	return bake;
+}
+
+static void bake_push(Bake *bake)
+{
+	VialTemplates *templates = bake->app->templates;
+
+	if (templates->bake)
+		g_queue_push_tail(&templates->waiting_bakes, bake);
 	else
 		bake_begin(bake);
 }
@@ -293,23 +335,27 @@ static void bake_all(VialApp *app, GPtrArray *queue, gboolean is_of_all, VialBak
 void vial_templates_bake(VialApp *app, VialBaked done, gpointer data)
 {
 	GPtrArray *all = app->templates->all, *queue = g_ptr_array_new();
+	Bake *bake = bake_new(app, queue, done, data);
 
 	/* Custom ones are in the list only when they are ready, and may leave it at any time. */
 	for (guint i = 0; i < all->len; i++)
 		if (!((VialTemplate *)all->pdata[i])->folder)
 			g_ptr_array_add(queue, all->pdata[i]);
-	bake_all(app, queue, TRUE, done, data);
+	bake->is_of_all = TRUE;
+	bake_push(bake);
 }
 
-void vial_template_bake(VialApp *app, VialTemplate *template, VialBaked done, gpointer data)
+void vial_template_bake(VialApp *app, VialTemplate *template, VialBuildLog *log, gint64 start_seconds, VialBaked done, gpointer data)
 {
-	GPtrArray *queue;
+	Bake *bake;
 
 	if (app->templates->is_ending)
 		return done(1, "viald stops", data);
-	queue = g_ptr_array_new();
-	g_ptr_array_add(queue, template);
-	bake_all(app, queue, FALSE, done, data);
+	bake = bake_new(app, g_ptr_array_new(), done, data);
+	g_ptr_array_add(bake->queue, template);
+	bake->log = log ? vial_build_log_ref(log) : NULL;
+	bake->start_seconds = start_seconds;
+	bake_push(bake);
 }
 
 void vial_templates_end_baking(VialTemplates *templates, void (*done)(gpointer data), gpointer data)

@@ -97,6 +97,52 @@ static void take_snapshot(VialBuildRun *run)
 	vial_snapshot_take(sandbox, build->principal, NULL, on_snapshot, run);
 }
 
+static void on_running(const char *problem, gpointer data)
+{
+	VialBuildRun *run = data;
+
+	g_clear_pointer(&run->start, vial_start_free);
+	if (problem)
+		return vial_build_run_fail(run, VIAL_ERROR_UNAVAILABLE, "%s", problem);
+	take_snapshot(run);
+}
+
+static VialChannel *channel_of(gpointer data)
+{
+	const VialBuildRun *run = data;
+
+	return vial_sandbox_channel(run->sandbox);
+}
+
+static const char *said(const VialBuildRun *run, const char *name)
+{
+	const char *text = json_string_value(json_object_get(run->build->source, name));
+
+	return text && *text ? text : NULL;
+}
+
+/* Only what this build says: what its base has started runs in the memory already. */
+static void start_up(VialBuildRun *run)
+{
+	VialStartSpec spec = {
+		.command = said(run, "start_command"),
+		.ready = said(run, "ready_command"),
+		.user = said(run, "start_user"),
+		.workdir = run->workdir,
+		.env = run->env,
+		.limit_seconds = run->build->timeout_seconds,
+		.log = run->build->log,
+		.channel = channel_of,
+		.done = on_running,
+		.data = run,
+	};
+
+	if (spec.command || spec.ready)
+		run->start = vial_start_begin(&spec);
+	else
+		take_snapshot(run);
+}
+
 static void on_warm(const char *problem, gpointer data)
 {
 	VialBuildRun *run = data;
@@ -108,15 +154,18 @@ static void on_warm(const char *problem, gpointer data)
 		return vial_build_run_leave(run);
 	if (problem)
 		return vial_build_run_fail(run, VIAL_ERROR_UNAVAILABLE, "%s", problem);
-	take_snapshot(run);
+	start_up(run);
 }
 
 static void warm_up(VialBuildRun *run)
 {
 	const char *code = json_string_value(json_object_get(run->build->source, "warm"));
 
-	if (!code || run->build->is_cached)
+	if (run->build->is_cached)
 		return take_snapshot(run);
+	vial_build_set_phase(run->build, "baking", run->build->step);
+	if (!code)
+		return start_up(run);
 	vial_build_log_event(run->build->log, "running the warm code");
 	run->is_taking = TRUE;
 	vial_warmup(vial_sandbox_channel(run->sandbox), code, on_warm, run);

@@ -7,7 +7,7 @@
  *
  * and on a base that was made out of a sandbox, whose memory goes on in what is built:
  *
- *     space -> sandbox of the base -> step 1 … n -> warm code -> snapshot -> names -> sandbox gone
+ *     space -> sandbox of the base -> step 1 … n -> warm code -> start -> snapshot -> names -> sandbox gone
  *          \-> sandbox of a snapshot with equal steps ------------/
  *
  * The sandbox is an ordinary one of the base, with the build's network, sizes and its owner's ceilings and quotas, except that nobody sees it. Its
@@ -33,6 +33,7 @@ static void run_free(VialBuildRun *run)
 {
 	g_clear_handle_id(&run->timer, g_source_remove);
 	vial_build_run_clear_step(run);
+	vial_start_free(run->start);
 	vial_template_free(run->template);
 	json_decref(run->env);
 	g_clear_error(&run->error);
@@ -82,6 +83,7 @@ void vial_build_run_leave(VialBuildRun *run)
 
 	g_clear_handle_id(&run->timer, g_source_remove);
 	vial_build_run_clear_step(run);
+	g_clear_pointer(&run->start, vial_start_free);
 	if (!sandbox && !made)
 		return on_deleted(NULL, NULL, run);
 	if (sandbox) {
@@ -122,7 +124,7 @@ static void interrupt(VialBuildRun *run, VialErrorCode code, const char *format,
 	va_end(args);
 	run->error = g_error_new_literal(VIAL_ERROR, (int)code, text);
 	run->is_stopping = TRUE;
-	if (run->stream)
+	if (run->stream || run->start)
 		vial_build_run_leave(run);
 	else if (run->is_taking && run->sandbox->instance)
 		vial_instance_give_up(run->sandbox->instance, "its build has ended");
@@ -144,6 +146,7 @@ void vial_build_run_abandon(VialBuild *build)
 	run->is_abandoned = TRUE;
 	g_clear_handle_id(&run->timer, g_source_remove);
 	vial_build_run_clear_step(run);
+	g_clear_pointer(&run->start, vial_start_free);
 }
 
 static gboolean on_timeout(gpointer data)
@@ -151,6 +154,10 @@ static gboolean on_timeout(gpointer data)
 	VialBuildRun *run = data;
 
 	run->timer = 0;
+	if (run->start && !run->error) {
+		vial_start_expire(run->start);
+		return G_SOURCE_REMOVE;
+	}
 	run->build->last_lines = run->build->last_lines ? run->build->last_lines : vial_build_log_last(run->build->log);
 	interrupt(run, VIAL_ERROR_TIMEOUT, "the build did not end within its %" G_GINT64_FORMAT " seconds (timeout_seconds): it was in step %u of %u",
 	          run->build->timeout_seconds, run->build->step, (guint)json_array_size(run->build->steps));
@@ -246,9 +253,9 @@ void vial_build_run_bake(VialBuildRun *run)
 	}
 	vial_build_set_phase(build, "baking", build->step);
 	vial_build_log_step(build->log, (guint)json_array_size(build->steps), (guint)json_array_size(build->steps));
-	vial_build_log_event(build->log, template->warm ? "baking: a fresh boot, the kernels, the warm code, then the checkpoint"
-	                                                : "baking: a fresh boot, the kernels, then the checkpoint");
-	vial_template_make_ready(build->app, template, on_ready, run);
+	vial_build_log_event(build->log, "baking: a fresh boot, the kernels, %s%sthen the checkpoint", template->warm ? "the warm code, " : "",
+	                     vial_template_has_start(template) ? "the start command, " : "");
+	vial_template_make_ready(build->app, template, build->log, build->timeout_seconds, on_ready, run);
 }
 
 /* The sandbox */
@@ -322,11 +329,11 @@ static gboolean needs_sandbox(const VialBuildRun *run)
 
 /*
  * Equal steps on an equal base make an equal layer. Of secrets only that there were some: a token that was renewed changes nothing. In a snapshot
- * there is also what the warm code made, and its size.
+ * there is also what the warm code made and what was started, and its size.
  */
 static char *make_key(const VialBuildRun *run)
 {
-	static const char *const of_memory[] = { "warm", "cpu", "memory_mb", "disk_mb" };
+	static const char *const of_memory[] = { "warm", "start_command", "ready_command", "start_user", "cpu", "memory_mb", "disk_mb" };
 	const VialBuild *build = run->build;
 	g_autoptr(json_t) steps = json_deep_copy(build->steps);
 	g_autoptr(json_t) all = NULL;
@@ -369,6 +376,11 @@ static gboolean take_base(VialBuildRun *run, GError **error)
 	return TRUE;
 }
 
+static const char *source_text(const VialBuild *build, const char *name)
+{
+	return json_string_value(json_object_get(build->source, name));
+}
+
 static void describe_template(VialBuildRun *run)
 {
 	VialBuild *build = run->build;
@@ -380,6 +392,7 @@ static void describe_template(VialBuildRun *run)
 	template->project = g_strdup(build->project);
 	template->folder = g_strdup(build->id);
 	template->warm = text_dup(json_object_get(build->source, "warm"));
+	vial_template_set_start(template, source_text(build, "start_command"), source_text(build, "ready_command"), source_text(build, "start_user"));
 	template->limits = build->limits;
 	template->created_at = vial_time_format(build->created_at_ms);
 }

@@ -3,8 +3,10 @@
  * (what is kept of them). */
 #pragma once
 
+#include "service/build_command.h"
 #include "service/builds_private.h"
 #include "service/sandbox_private.h"
+#include "service/start.h"
 
 typedef struct VialBuildFeed VialBuildFeed;
 
@@ -22,13 +24,13 @@ typedef struct VialBuildRun {
 	VialStream *stream;   /* of the step under way */
 	VialBuildFeed *feed;  /* what a COPY is sent; NULL: it is none */
 	GString *complaint;   /* what a COPY has printed of its errors; NULL likewise */
-	gboolean is_taking;   /* the layer; or the warm code runs in the sandbox */
-	gboolean is_naming;   /* the template is being recorded: from here on nobody stops it */
-	gboolean is_named;    /* the template is there */
-	guint next;           /* step */
-	guint timer;          /* the whole build's */
-	guint pace;
-	gsize owed; /* printed bytes whose credit is not given back yet */
+	VialCommandOutput output;
+	VialStart *start;   /* of a template with a memory: its start command is being made ready */
+	gboolean is_taking; /* the layer; or the warm code runs in the sandbox */
+	gboolean is_naming; /* the template is being recorded: from here on nobody stops it */
+	gboolean is_named;  /* the template is there */
+	guint next;         /* step */
+	guint timer;        /* the whole build's */
 	gint64 started_ms;
 	gint64 layer_room_bytes; /* what the disk had left for the layer when it was asked for */
 	GError *error;           /* why it fails, while its sandbox is being deleted */

@@ -1,43 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * The steps of a build, one after the other, each a command in its sandbox. One may print as much as it likes: once the log is full its output is
- * read no faster than PACE_BYTES in PACE_MS, so that it holds up nobody else.
- */
+/* The steps of a build, one after the other, each a command in its sandbox. */
 #include <string.h>
 
-#include "engine/message.h"
 #include "service/build_files.h"
 #include "service/build_run_private.h"
 #include "util/json.h"
 #include "wire/wire.h"
 
-#define PACE_MS 20
-#define PACE_BYTES (1024 * 1024)
 /* Of what a COPY complains, for the error's sentence. */
 #define COMPLAINT_BYTES 600
 
 void vial_build_run_clear_step(VialBuildRun *run)
 {
 	g_clear_pointer(&run->feed, vial_build_feed_free);
+	vial_command_output_clear(&run->output);
 	g_clear_pointer(&run->stream, vial_stream_free);
-	g_clear_handle_id(&run->pace, g_source_remove);
-	run->owed = 0;
 	if (run->complaint)
 		g_string_free(g_steal_pointer(&run->complaint), TRUE);
-}
-
-static gboolean on_pace(gpointer data)
-{
-	VialBuildRun *run = data;
-	gsize piece = MIN(run->owed, PACE_BYTES);
-
-	run->owed -= piece;
-	if (piece > 0)
-		vial_stream_consumed(run->stream, piece);
-	if (run->owed > 0)
-		return G_SOURCE_CONTINUE;
-	run->pace = 0;
-	return G_SOURCE_REMOVE;
 }
 
 static void on_data(VialStream *stream, unsigned channel, GBytes *bytes, gpointer data)
@@ -48,14 +27,7 @@ static void on_data(VialStream *stream, unsigned channel, GBytes *bytes, gpointe
 
 	if (run->complaint && channel == VIAL_WIRE_STDERR)
 		g_string_append_len(run->complaint, printed, (gssize)MIN(size, COMPLAINT_BYTES - run->complaint->len));
-	vial_build_log_output(run->build->log, channel == VIAL_WIRE_STDERR, printed, size);
-	if (!vial_build_log_is_full(run->build->log)) {
-		vial_stream_consumed(stream, size);
-		return;
-	}
-	run->owed += size;
-	if (!run->pace)
-		run->pace = g_timeout_add(PACE_MS, on_pace, run);
+	vial_command_output_take(&run->output, stream, channel, bytes);
 }
 
 static void on_event(VialStream *stream, json_t *event, gsize size, gpointer data)
@@ -91,36 +63,31 @@ static char *complaint_of(const VialBuildRun *run)
 	return *text ? g_steal_pointer(&text) : NULL;
 }
 
-/* What the agent says of a command's end; it is believed as little as anything of a guest. */
+/* By itself: what has ended it otherwise is told instead of what it said before. */
+static gboolean has_exited(const json_t *result)
+{
+	return !json_is_true(json_object_get(result, "oom")) && !json_is_true(json_object_get(result, "zone_lost")) &&
+	       !json_object_get(result, "signal");
+}
+
 static void judge(VialBuildRun *run, json_t *result, const char *complaint)
 {
-	const json_t *code = json_object_get(result, "exit_code"), *signal = json_object_get(result, "signal");
-	g_autofree char *how = NULL, *name = vial_message_text(signal, "?");
+	g_autofree char *how = NULL;
+	int code;
 
-	if (!json_is_integer(code) || json_integer_value(code) < -255 || json_integer_value(code) > 255 || (signal && !json_is_string(signal))) {
+	if (!vial_command_end_read(result, &code, &how)) {
 		vial_channel_violation(vial_sandbox_channel(run->sandbox), "a command's end without an exit code");
 		return vial_build_run_fail(run, VIAL_ERROR_GATEWAY, "the sandbox of the build answered with nonsense");
 	}
-	if (json_integer_value(code) == 0 && !signal)
+	if (!how)
 		return vial_build_run_step(run);
-	run->build->exit_code = (int)json_integer_value(code) & 255;
-	if (json_is_true(json_object_get(result, "oom")))
-		how = g_strdup("it was ended because memory ran out");
-	else if (json_is_true(json_object_get(result, "zone_lost")))
-		how = g_strdup("it ended all processes of its sandbox, itself too");
-	else if (signal)
-		how = g_strdup_printf("it was ended by the signal %s", name);
-	else if (complaint)
-		how = g_strdup(complaint);
-	else
-		how = g_strdup_printf("it exited with %d", run->build->exit_code);
-	fail_step(run, how);
+	run->build->exit_code = code;
+	fail_step(run, complaint && has_exited(result) ? complaint : how);
 }
 
 static void on_closed(VialStream *stream, json_t *result, const GError *error, gpointer data)
 {
 	VialBuildRun *run = data;
-
 	g_autofree char *complaint = complaint_of(run);
 
 	vial_build_run_clear_step(run);
@@ -198,6 +165,7 @@ static void execute(VialBuildRun *run, const json_t *step)
 		json_object_set_new(open, "cwd", json_string(run->workdir));
 	if (copy)
 		json_object_set_new(open, "stdin", json_true());
+	run->output.log = run->build->log;
 	run->stream = vial_stream_open(vial_sandbox_channel(run->sandbox), open, &events, run);
 	if (copy)
 		feed(run, copy);

@@ -28,6 +28,7 @@ struct VialBuilds {
 };
 
 static const char *const state_names[] = { "pending", "building", "ready", "failed" };
+static const char *const phase_names[] = { "starting", "steps", "packing", "baking" };
 
 static void build_free(gpointer data)
 {
@@ -119,9 +120,8 @@ json_t *vial_build_json(const VialBuild *build, gboolean is_whole)
 	g_autofree char *full = vial_build_full_name(build);
 	json_t *json =
 		json_pack("{s:s, s:s, s:s, s:s*, s:s, s:s*, s:i, s:i, s:b, s:s*, s:s*}", "build_id", build->id, "name", build->name, "template", full,
-	                  "tag", build->tag, "status", state_names[build->state], "phase", build->state == VIAL_BUILD_BUILDING ? build->phase : NULL,
-	                  "step", (int)build->step, "steps_total", (int)json_array_size(build->steps), "cached", build->is_cached, "error",
-	                  build->error, "template_id", build->template_id);
+	                  "tag", build->tag, "status", state_names[build->state], "phase", build->phase, "step", (int)build->step, "steps_total",
+	                  (int)json_array_size(build->steps), "cached", build->is_cached, "error", build->error, "template_id", build->template_id);
 
 	copy(json, build->source, "base");
 	if (build->exit_code >= 0)
@@ -136,8 +136,8 @@ json_t *vial_build_json(const VialBuild *build, gboolean is_whole)
 	set_time(json, "started_at", build->started_at_ms);
 	set_time(json, "ended_at", build->ended_at_ms);
 	if (is_whole) {
-		static const char *const fields[] = { "dockerfile", "args",         "cpu",  "memory_mb",      "disk_mb",
-			                              "network",    "secret_names", "warm", "timeout_seconds" };
+		static const char *const fields[] = { "dockerfile",   "args", "cpu",           "memory_mb",     "disk_mb",    "network",
+			                              "secret_names", "warm", "start_command", "ready_command", "start_user", "timeout_seconds" };
 
 		for (gsize i = 0; i < G_N_ELEMENTS(fields); i++)
 			copy(json, build->source, fields[i]);
@@ -149,15 +149,15 @@ json_t *vial_build_json(const VialBuild *build, gboolean is_whole)
 /* Secrets are not in it: whoever reads the database finds their names. */
 void vial_build_store(VialBuild *build, VialStoreDone done, gpointer data)
 {
-	g_autoptr(json_t) document =
-		json_pack("{s:s*, s:O, s:O, s:O, s:f, s:I, s:I, s:I, s:I, s:b, s:i, s:b, s:s*, s:s*, s:I, s:s*, s:i, s:O*, s:s*, s:s*, s:I, s:I}",
-	                  "tag", build->tag, "source", build->source, "steps", build->steps, "network", build->network, "cpu", build->limits.cpu,
-	                  "memory_mb", (json_int_t)build->limits.memory_mb, "disk_mb", (json_int_t)build->limits.disk_mb, "process_limit",
-	                  (json_int_t)build->limits.process_limit, "timeout_seconds", (json_int_t)build->timeout_seconds, "no_cache", build->no_cache,
-	                  "step", (int)build->step, "cached", build->is_cached, "base_hash", build->base_hash, "layer", build->layer, "layer_bytes",
-	                  (json_int_t)build->layer_bytes, "error", build->error, "exit_code", build->exit_code, "last_lines", build->last_lines,
-	                  "cancelled_by", build->cancelled_by, "template_id", build->template_id, "started_at", (json_int_t)build->started_at_ms,
-	                  "ended_at", (json_int_t)build->ended_at_ms);
+	g_autoptr(json_t) document = json_pack(
+		"{s:s*, s:s*, s:O, s:O, s:O, s:f, s:I, s:I, s:I, s:I, s:b, s:i, s:b, s:s*, s:s*, s:I, s:s*, s:i, s:O*, s:s*, s:s*, s:I, s:I}", "tag",
+		build->tag, "phase", build->phase, "source", build->source, "steps", build->steps, "network", build->network, "cpu",
+		build->limits.cpu, "memory_mb", (json_int_t)build->limits.memory_mb, "disk_mb", (json_int_t)build->limits.disk_mb, "process_limit",
+		(json_int_t)build->limits.process_limit, "timeout_seconds", (json_int_t)build->timeout_seconds, "no_cache", build->no_cache, "step",
+		(int)build->step, "cached", build->is_cached, "base_hash", build->base_hash, "layer", build->layer, "layer_bytes",
+		(json_int_t)build->layer_bytes, "error", build->error, "exit_code", build->exit_code, "last_lines", build->last_lines, "cancelled_by",
+		build->cancelled_by, "template_id", build->template_id, "started_at", (json_int_t)build->started_at_ms, "ended_at",
+		(json_int_t)build->ended_at_ms);
 	g_autofree char *text = vial_json_dump(document);
 	VialBuildRecord record = {
 		.id = build->id,
@@ -194,6 +194,16 @@ static json_t *value_of(const json_t *document, const char *name, json_t *otherw
 	return json_incref(value);
 }
 
+static const char *phase_of(const json_t *document)
+{
+	const char *name = json_string_value(json_object_get(document, "phase"));
+
+	for (gsize i = 0; i < G_N_ELEMENTS(phase_names); i++)
+		if (g_strcmp0(name, phase_names[i]) == 0)
+			return phase_names[i];
+	return NULL;
+}
+
 static VialBuild *from_record(VialApp *app, const VialBuildRecord *record)
 {
 	g_autoptr(json_t) document = json_loads(record->document, JSON_REJECT_DUPLICATES, NULL);
@@ -216,6 +226,7 @@ static VialBuild *from_record(VialApp *app, const VialBuildRecord *record)
 		.timeout_seconds = number_of(document, "timeout_seconds"),
 		.no_cache = json_is_true(json_object_get(document, "no_cache")),
 		.state = VIAL_BUILD_FAILED,
+		.phase = phase_of(document),
 		.step = (guint)number_of(document, "step"),
 		.is_cached = json_is_true(json_object_get(document, "cached")),
 		.base_hash = text_of(document, "base_hash"),
@@ -526,7 +537,7 @@ void vial_build_over(VialBuild *build, const GError *error)
 	app->builds->under_way--;
 	build->state = error ? VIAL_BUILD_FAILED : VIAL_BUILD_READY;
 	build->ended_at_ms = vial_time_now_ms();
-	build->phase = NULL;
+	build->phase = error ? build->phase : NULL; /* that of a failed one is where it failed */
 	g_free(build->error);
 	build->error = NULL;
 	if (error && build->cancelled_by)

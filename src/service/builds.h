@@ -21,8 +21,8 @@ typedef enum { VIAL_BUILD_PENDING, VIAL_BUILD_BUILDING, VIAL_BUILD_READY, VIAL_B
 typedef struct {
 	const char *id;         /* its own, of nobody else's; NULL: a new one */
 	const char *name, *tag; /* tag NULL: none */
-	json_t *source;  /* {base, dockerfile or steps, args, tags, workdir, cpu, memory_mb, disk_mb, network, secret_names, warm, timeout_seconds}:
-	                    what a rebuild  repeats */
+	json_t *source;  /* {base, dockerfile or steps, args, tags, workdir, cpu, memory_mb, disk_mb, network, secret_names, warm, start_command,
+	                    ready_command,  start_user, timeout_seconds}: what a rebuild repeats */
 	json_t *steps;   /* resolved: dockerfile.h */
 	json_t *secrets; /* names to values; NULL: none */
 	VialLimits limits;

@@ -25,7 +25,7 @@ struct VialBuild {
 	gboolean no_cache;
 
 	VialBuildState state;
-	const char *phase; /* what it is at; static */
+	const char *phase; /* what it is at, or failed in; NULL: nothing yet, or it is ready; static */
 	guint step;        /* the one under way, from 1; 0: none yet */
 	gboolean is_cached;
 	char *base_hash;

@@ -37,6 +37,7 @@ static gboolean apply_lifecycle(VialSandbox *sandbox, const VialIdentity *identi
 typedef struct {
 	VialTransition base;
 	VialSnapshot *snapshot; /* held, NULL: it starts from a template */
+	gboolean has_start;     /* what its template says is to run in it runs in the checkpoint only */
 	VialSandboxDone done;
 	gpointer data;
 	gint64 started_ms;
@@ -92,6 +93,23 @@ static void boot_fresh(Creation *creation, const char *image)
 	vial_boot(sandbox->app, &spec, on_booted, creation);
 }
 
+/*
+ * Without a checkpoint it is booted, and lacks at most what warm code has imported. A start command is another matter: whoever makes the sandbox
+ * relies on what answers there, and would have to wait for it as the bake did; so there is a sandbox in which it runs, or none.
+ */
+static void boot_template(Creation *creation, const VialTemplate *edition)
+{
+	const VialSandbox *sandbox = creation->base.sandbox;
+	const char *checkpoint = edition ? edition->checkpoint : NULL, *problem = vial_edition_problem(sandbox->app, sandbox->template_hash);
+	g_autoptr(GError) error = NULL;
+
+	if (checkpoint || !creation->has_start)
+		return boot_fresh(creation, checkpoint);
+	vial_fail(&error, VIAL_ERROR_UNAVAILABLE, "a sandbox of \"%s\" in this size needs a checkpoint with its start command running, and %s%s",
+	          sandbox->template_name, problem ? "it could not be baked: " : "there is none now", problem ? problem : "");
+	on_booted(NULL, error, creation);
+}
+
 /* A pooled guest whose HELLO failed is of no use to anybody: boot a fresh one instead. */
 static void on_claimed(VialInstance *instance, const GError *error, gpointer data)
 {
@@ -106,7 +124,7 @@ static void on_claimed(VialInstance *instance, const GError *error, gpointer dat
 	vial_sweep(sandbox->app, sandbox->host_id, NULL, NULL);
 	edition = vial_edition_find(sandbox->app, sandbox->template_hash);
 	/* Replaced meanwhile: its checkpoint does not fit this sandbox's image. */
-	boot_fresh(creation, edition ? edition->checkpoint : NULL);
+	boot_template(creation, edition);
 }
 
 static void on_network(const GError *error, gpointer data)
@@ -130,7 +148,7 @@ static void on_limited(const GError *error, gpointer data)
 	vial_slots_set_policy(sandbox->app->slots, sandbox->host_id, sandbox->network, on_network, creation);
 }
 
-/* The pool first, then the checkpoint; a template that is not baked, or not in this size, is booted. */
+/* The pool first, then the checkpoint; a template that is not baked, or not in this size, is booted, if it may be. */
 static void on_edition(VialTemplate *edition, gpointer data)
 {
 	Creation *creation = data;
@@ -140,7 +158,7 @@ static void on_edition(VialTemplate *edition, gpointer data)
 	if (edition)
 		sandbox->instance = vial_pool_claim(sandbox->app->pool, edition, &sandbox->limits, &host_id);
 	if (!sandbox->instance)
-		return boot_fresh(creation, edition ? edition->checkpoint : NULL);
+		return boot_template(creation, edition);
 	g_free(sandbox->host_id);
 	sandbox->host_id = g_steal_pointer(&host_id);
 	set_boot_mode(sandbox, "pool");
@@ -326,8 +344,10 @@ void vial_sandboxes_create(VialApp *app, const VialIdentity *identity, const Via
 		return;
 	}
 	creation = g_new0(Creation, 1);
-	if (template)
+	if (template) {
 		template->is_wanted = TRUE;
+		creation->has_start = vial_template_has_start(template);
+	}
 	creation->done = done;
 	creation->data = data;
 	creation->snapshot = snapshot;

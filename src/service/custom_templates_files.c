@@ -12,6 +12,7 @@
 #include "service/edition.h"
 #include "service/layer.h"
 #include "service/sandbox_private.h"
+#include "service/start.h"
 #include "util/log.h"
 #include "util/tree.h"
 
@@ -240,7 +241,7 @@ static void bring_up(VialApp *app, VialCustomTemplate *custom)
 	vial_custom_template_set_names(template, custom);
 	custom->problem = g_strdup("it is being made ready; after an upgrade it is baked again");
 	app->custom_templates->coming_up++;
-	vial_template_make_ready(app, template, on_ready, app);
+	vial_template_make_ready(app, template, NULL, VIAL_START_MAX_SECONDS, on_ready, app);
 }
 
 void vial_custom_templates_start(VialApp *app)

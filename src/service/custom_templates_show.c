@@ -60,6 +60,7 @@ json_t *vial_custom_template_json(VialApp *app, const VialCustomTemplate *custom
 	g_autofree char *name = vial_custom_template_name(custom);
 	const VialTemplate *live = vial_custom_template_live(app, custom);
 	gboolean is_ready = json_is_true(json_object_get(json, "ready"));
+	static const char *const start_fields[] = { "start_command", "ready_command", "start_user" };
 	char created[VIAL_TIME_TEXT_SIZE];
 
 	for (guint i = 0; i < custom->tags->len; i++)
@@ -82,6 +83,9 @@ json_t *vial_custom_template_json(VialApp *app, const VialCustomTemplate *custom
 		json_object_set_new(json, "problem", json_string(custom->problem));
 	if (custom->source)
 		json_object_set_new(json, "build_id", json_string(custom->id));
+	/* Of its own or its base's; out of a memory only what was said with it. */
+	for (gsize i = 0; is_whole && i < G_N_ELEMENTS(start_fields); i++)
+		copy(json, custom->record ? custom->record : custom->source, start_fields[i]);
 	if (is_whole && custom->source) {
 		static const char *const fields[] = { "dockerfile", "args", "network", "secret_names", "warm", "timeout_seconds" };
 

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "service/custom_templates.h"
+#include "service/start.h"
 #include "service/template_private.h"
 #include "util/log.h"
 #include "util/time.h"
@@ -19,6 +20,7 @@ typedef struct {
 	GArray *waiting; /* Waiter */
 	gboolean is_preparing;
 	gint64 failed_ms; /* 0: it did not */
+	char *problem;    /* why, or NULL */
 } Edition;
 
 typedef struct {
@@ -32,6 +34,7 @@ static void edition_free(gpointer data)
 
 	vial_template_free(edition->template);
 	g_array_unref(edition->waiting);
+	g_free(edition->problem);
 	g_free(edition);
 }
 
@@ -163,6 +166,13 @@ VialTemplate *vial_edition_find(VialApp *app, const char *hash)
 	return template;
 }
 
+const char *vial_edition_problem(VialApp *app, const char *hash)
+{
+	const Edition *edition = find(app->templates, hash);
+
+	return edition ? edition->problem : NULL;
+}
+
 guint vial_editions_ready(VialApp *app, const VialTemplate *template)
 {
 	return count(app->templates, template->hash, TRUE);
@@ -191,8 +201,10 @@ static void on_ready(VialTemplate *template, const GError *error, gpointer data)
 	edition->waiting = g_array_new(FALSE, FALSE, sizeof(Waiter));
 	edition->is_preparing = FALSE;
 	edition->failed_ms = error ? vial_time_monotonic_ms() : 0;
+	g_free(edition->problem);
+	edition->problem = error ? g_strdup(error->message) : NULL;
 	if (error)
-		vial_log_warning("template", "a size could not be baked, its sandboxes boot cold", "template", template->name, "error",
+		vial_log_warning("template", "a size could not be baked, its sandboxes boot cold or are refused", "template", template->name, "error",
 		                 error->message);
 	vial_custom_template_baked(edition->app, template); /* who waits is being created, and so keeps it */
 	for (guint i = 0; i < waiting->len; i++) {
@@ -223,5 +235,5 @@ void vial_edition_prepare(VialApp *app, const char *hash, VialEditionReady done,
 	if (edition->is_preparing)
 		return;
 	edition->is_preparing = TRUE;
-	vial_template_make_ready(app, edition->template, on_ready, edition);
+	vial_template_make_ready(app, edition->template, NULL, VIAL_START_MAX_SECONDS, on_ready, edition);
 }

@@ -14,14 +14,16 @@ VialTemplate *vial_edition_for(VialApp *app, VialTemplate *template, const VialL
 VialTemplate *vial_edition_find(VialApp *app, const char *hash);
 
 /*
- * `edition` is ready, or NULL when it could not be baked: then a sandbox is booted cold, and the next attempt is made after a while. Before this
- * returns where there is nothing to wait for.
+ * `edition` is ready, or NULL when it could not be baked: then a sandbox is booted cold (one with a start command is refused), and the next attempt
+ * is made after a while. Before this returns where there is nothing to wait for.
  */
 typedef void (*VialEditionReady)(VialTemplate *edition, gpointer data);
 void vial_edition_prepare(VialApp *app, const char *hash, VialEditionReady done, gpointer data);
 
 /* The hashes of a template's sizes, ready or not, which its sandboxes may carry; its own first. Free it. */
 char **vial_edition_hashes(VialApp *app, const char *hash);
+/* Why it could not be baked the last time; NULL: it could, or nobody has tried. Borrowed. */
+const char *vial_edition_problem(VialApp *app, const char *hash);
 /* How many of a template's are ready. */
 guint vial_editions_ready(VialApp *app, const VialTemplate *template);
 void vial_editions_free(VialTemplates *templates);

@@ -42,6 +42,9 @@ void vial_template_free(VialTemplate *template)
 	json_decref(template->env);
 	g_free(template->workdir);
 	g_free(template->warm);
+	g_free(template->start_command);
+	g_free(template->ready_command);
+	g_free(template->start_user);
 	g_free(template);
 }
 
@@ -70,12 +73,13 @@ static char *custom_key(const VialTemplate *template)
 {
 	g_autofree char *layers = template->layers ? g_strjoinv(",", template->layers) : NULL;
 	g_autofree char *env = template->env ? json_dumps(template->env, JSON_COMPACT | JSON_SORT_KEYS) : NULL;
+	g_autofree char *start = vial_template_start_key(template);
 
 	if (!template->folder)
 		return g_strdup("");
 	/* Its project too: what one of them has made ready is not another's, though it be the same. */
-	return g_strdup_printf("|%s|%s|%s|%s|%s", template->project, layers ? layers : "", env ? env : "", template->workdir ? template->workdir : "",
-	                       template->warm ? template->warm : "");
+	return g_strdup_printf("|%s|%s|%s|%s|%s%s", template->project, layers ? layers : "", env ? env : "",
+	                       template->workdir ? template->workdir : "", template->warm ? template->warm : "", start);
 }
 
 static char *checkpoint_key(VialApp *app, const VialTemplate *template, const char *runtime_hash)

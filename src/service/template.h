@@ -8,6 +8,7 @@
 #pragma once
 
 #include "service/app.h"
+#include "service/build_log.h"
 
 typedef struct {
 	char *name;
@@ -30,6 +31,9 @@ typedef struct {
 	char *workdir;      /* where commands and kernels start; NULL: the usual place */
 	gboolean is_wanted; /* somebody has asked for it: the pool has some ready */
 	char *warm;         /* Python that is run in the default context before the checkpoint is taken; NULL: none */
+	/* Of start.h, NULL: none. What it is, a sandbox of it finds running; so none is made without a checkpoint. */
+	char *start_command, *ready_command;
+	char *start_user; /* NULL: `user` */
 } VialTemplate;
 
 /* Reads the images and copies agent and kernels to where guests find them. Blocks; at start. */
@@ -48,21 +52,24 @@ void vial_templates_bake(VialApp *app, VialBaked done, gpointer data);
 /*
  * Custom templates (template_custom.c). Their records are the builder's: what has to be kept of one is an object without absolute paths.
  *
- *     template = vial_template_derive(base)    copies what a child has of it: root, layers, env, workdir, sizes; not its name and not its warm code
- *     … set name, project, folder, layers, env, workdir, warm …
- *     vial_template_make_ready()               bakes it, or finds that it was baked before
- *     vial_templates_put()                     from now on sandboxes are made of it
+ *     template = vial_template_derive(base)    copies what a child has of it: root, layers, env, workdir, sizes, start; not its name and not its warm
+ * code … set name, project, folder, layers, env, workdir, warm, start … vial_template_make_ready()               bakes it, or finds that it was baked
+ * before vial_templates_put()                     from now on sandboxes are made of it
  */
 VialTemplate *vial_template_derive(const VialTemplate *base);
 void vial_template_free(VialTemplate *template);
 json_t *vial_template_to_record(VialApp *app, const VialTemplate *template);
 VialTemplate *vial_template_from_record(VialApp *app, const json_t *record, GError **error);
+/* Another than its base's, none with an empty `command`; `user` NULL is `user`. Neither command nor ready: it stays as it is. */
+void vial_template_set_start(VialTemplate *template, const char *command, const char *ready, const char *user);
+gboolean vial_template_has_start(const VialTemplate *template);
 /*
  * Bakes one that is not in the list, after whatever is being baked. The template is the caller's and must live until `done`, whose error is what its
- * owner should read: of warm code that failed, its last lines.
+ * owner should read: of warm code that failed, its last lines. What its start command prints goes to `log` (NULL: nowhere), and it has
+ * `start_seconds` at most.
  */
 typedef void (*VialTemplateReady)(VialTemplate *template, const GError *error, gpointer data);
-void vial_template_make_ready(VialApp *app, VialTemplate *template, VialTemplateReady done, gpointer data);
+void vial_template_make_ready(VialApp *app, VialTemplate *template, VialBuildLog *log, gint64 start_seconds, VialTemplateReady done, gpointer data);
 /* Takes it over, and the place of the one with its name in its project. */
 void vial_templates_put(VialApp *app, VialTemplate *template);
 /* Out of the list; its files are the caller's affair. FALSE: there is none. */

@@ -2,13 +2,15 @@
 /* What a build stands on, and whether that is still what it was. */
 #include "service/custom_templates.h"
 
+#include "service/template_private.h"
 #include "util/json.h"
 
 static char *content_hash(const VialTemplate *template)
 {
 	g_autofree char *layers = template->layers ? g_strjoinv(",", template->layers) : g_strdup("");
 	g_autofree char *env = template->env ? json_dumps(template->env, JSON_COMPACT | JSON_SORT_KEYS) : g_strdup("{}");
-	g_autofree char *all = g_strdup_printf("%s|%s|%s|%s", template->image_hash, layers, env, template->workdir ? template->workdir : "");
+	g_autofree char *start = vial_template_start_key(template);
+	g_autofree char *all = g_strdup_printf("%s|%s|%s|%s%s", template->image_hash, layers, env, template->workdir ? template->workdir : "", start);
 
 	return g_compute_checksum_for_string(G_CHECKSUM_SHA256, all, -1);
 }

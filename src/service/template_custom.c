@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Custom templates: an image with layers, environment and warm code of a project's own. Their records are the builder's; their checkpoints lie in a
- * folder of their own below `templates/` of the data directory, because they are this installation's alone, as the layers are.
+ * Custom templates: an image with layers, environment, warm code and start command of a project's own. Their records are the builder's; their
+ * checkpoints lie in a folder of their own below `templates/` of the data directory, because they are this installation's alone, as the layers are.
  */
 #include <errno.h>
 #include <glib/gstdio.h>
@@ -35,8 +35,41 @@ VialTemplate *vial_template_derive(const VialTemplate *base)
 	template->layers = g_strdupv(base->layers);
 	template->env = base->env ? json_deep_copy(base->env) : NULL;
 	template->workdir = g_strdup(base->workdir);
+	vial_template_set_start(template, base->start_command, base->ready_command, base->start_user);
 	template->hold = -1;
 	return template;
+}
+
+static char *text_or_null(const char *text)
+{
+	return text && *text ? g_strdup(text) : NULL;
+}
+
+void vial_template_set_start(VialTemplate *template, const char *command, const char *ready, const char *user)
+{
+	if (!command && !ready)
+		return;
+	g_free(template->start_command);
+	g_free(template->ready_command);
+	g_free(template->start_user);
+	template->start_command = text_or_null(command);
+	template->ready_command = text_or_null(ready);
+	template->start_user = text_or_null(user);
+}
+
+gboolean vial_template_has_start(const VialTemplate *template)
+{
+	return template->start_command || template->ready_command;
+}
+
+char *vial_template_start_key(const VialTemplate *template)
+{
+	g_autoptr(json_t) all = NULL;
+
+	if (!vial_template_has_start(template))
+		return g_strdup("");
+	all = json_pack("[s?, s?, s?]", template->start_command, template->ready_command, template->start_user);
+	return json_dumps(all, JSON_COMPACT);
 }
 
 /* Records: `rootfs` is kept relative to the images, see below. */
@@ -58,6 +91,9 @@ static const VialField kept[] = {
 	{ VIAL_FIELD("env", OBJECT, VialTemplate, env) },
 	{ VIAL_FIELD("workdir", TEXT, VialTemplate, workdir) },
 	{ VIAL_FIELD("warm", TEXT, VialTemplate, warm) },
+	{ VIAL_FIELD("start_command", TEXT, VialTemplate, start_command) },
+	{ VIAL_FIELD("ready_command", TEXT, VialTemplate, ready_command) },
+	{ VIAL_FIELD("start_user", TEXT, VialTemplate, start_user) },
 };
 
 json_t *vial_template_to_record(VialApp *app, const VialTemplate *template)
@@ -96,6 +132,8 @@ failed:
 typedef struct {
 	VialApp *app;
 	VialTemplate *template;
+	VialBuildLog *log;
+	gint64 start_seconds;
 	GError *error;
 	VialTemplateReady done;
 	gpointer data;
@@ -105,6 +143,7 @@ static void readied(Readying *readying)
 {
 	readying->done(readying->template, readying->error, readying->data);
 	g_clear_error(&readying->error);
+	vial_build_log_unref(readying->log);
 	g_free(readying);
 }
 
@@ -168,14 +207,15 @@ static void find_done(gpointer data)
 	if (readying->error || readying->template->checkpoint)
 		readied(readying);
 	else
-		vial_template_bake(readying->app, readying->template, on_baked, readying);
+		vial_template_bake(readying->app, readying->template, readying->log, readying->start_seconds, on_baked, readying);
 }
 
-void vial_template_make_ready(VialApp *app, VialTemplate *template, VialTemplateReady done, gpointer data)
+void vial_template_make_ready(VialApp *app, VialTemplate *template, VialBuildLog *log, gint64 start_seconds, VialTemplateReady done, gpointer data)
 {
 	Readying *readying = g_new0(Readying, 1);
 
-	*readying = (Readying){ .app = app, .template = template, .done = done, .data = data };
+	*readying = (Readying){ .app = app, .template = template, .start_seconds = start_seconds, .done = done, .data = data };
+	readying->log = log ? vial_build_log_ref(log) : NULL;
 	g_clear_pointer(&template->checkpoint, g_free);
 	vial_fd_clear(&template->hold);
 	vial_template_set_hash(app, app->templates, template);

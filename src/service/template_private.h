@@ -28,10 +28,12 @@ struct VialTemplates {
 VialTemplate *vial_template_load(VialApp *app, VialTemplates *templates, const char *path);
 /* The baked checkpoint, where there is one that may be used; one that may not is removed. Blocking; any thread. */
 gboolean vial_template_take_checkpoint(VialApp *app, VialTemplates *templates, VialTemplate *template);
+/* What sets it apart by its start, "" without one. Free it. */
+char *vial_template_start_key(const VialTemplate *template);
 /* Its key: what a checkpoint of it depends on. */
 void vial_template_set_hash(VialApp *app, VialTemplates *templates, VialTemplate *template);
-/* Bakes one that is not in the list yet, after what is being baked. `done` also when viald stops before, with a problem. */
-void vial_template_bake(VialApp *app, VialTemplate *template, VialBaked done, gpointer data);
+/* Bakes one that is not in the list yet, after what is being baked. `done` also when viald stops before, with a problem. The rest is make_ready's. */
+void vial_template_bake(VialApp *app, VialTemplate *template, VialBuildLog *log, gint64 start_seconds, VialBaked done, gpointer data);
 /* Notes what the record looks like; whether that is new. */
 gboolean vial_template_note(VialTemplates *templates, const char *path);
 void vial_templates_unwatch(VialTemplates *templates);

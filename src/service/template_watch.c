@@ -100,7 +100,7 @@ static void read_done(gpointer data)
 	if (templates->incoming->checkpoint)
 		take_place(app);
 	else
-		vial_template_bake(app, templates->incoming, on_baked, app);
+		vial_template_bake(app, templates->incoming, NULL, 0, on_baked, app);
 }
 
 static gboolean look(VialApp *app)

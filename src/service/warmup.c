@@ -5,12 +5,12 @@
  */
 #include <string.h>
 
+#include "service/build_command.h"
 #include "service/template_private.h"
 #include "util/json.h"
 #include "util/time.h"
 
 #define CODE_TIMEOUT_MS 600000
-#define TAIL_BYTES 4096
 
 typedef struct {
 	VialStream *stream;
@@ -35,20 +35,13 @@ static void leave(Warmup *warmup, const char *problem)
 	done(told, data);
 }
 
-static void keep_tail(GString *tail, const char *bytes, gsize size)
-{
-	g_string_append_len(tail, bytes, (gssize)size);
-	if (tail->len > TAIL_BYTES)
-		g_string_erase(tail, 0, (gssize)(tail->len - TAIL_BYTES));
-}
-
 static void on_data(VialStream *stream, unsigned channel, GBytes *bytes, gpointer data)
 {
 	Warmup *warmup = data;
 	gsize size;
 	const char *text = g_bytes_get_data(bytes, &size);
 
-	keep_tail(warmup->tail, text, size);
+	vial_command_tail_add(warmup->tail, text, size);
 	vial_stream_consumed(stream, size);
 }
 
@@ -71,18 +64,18 @@ static void on_event(VialStream *stream, json_t *event, gsize size, gpointer dat
 static void on_closed(VialStream *stream, json_t *result, const GError *error, gpointer data)
 {
 	Warmup *warmup = data;
-	g_autofree char *text = NULL, *valid = NULL;
+	g_autofree char *tail = NULL, *text = NULL;
 
 	if (error)
 		return leave(warmup, error->message);
 	if (g_strcmp0(json_string_value(json_object_get(result, "status")), "ok") == 0)
 		return leave(warmup, NULL);
 	if (warmup->trace)
-		keep_tail(warmup->tail, warmup->trace, strlen(warmup->trace));
+		vial_command_tail_add(warmup->tail, warmup->trace, strlen(warmup->trace));
+	tail = vial_command_tail_text(warmup->tail);
 	text = g_strdup_printf("the warm code %s; its last lines:\n%s",
-	                       json_is_true(json_object_get(result, "timed_out")) ? "took more than 10 minutes" : "failed", warmup->tail->str);
-	valid = g_utf8_make_valid(text, -1);
-	leave(warmup, valid);
+	                       json_is_true(json_object_get(result, "timed_out")) ? "took more than 10 minutes" : "failed", tail);
+	leave(warmup, text);
 }
 
 static gboolean on_timeout(gpointer data)

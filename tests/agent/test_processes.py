@@ -113,6 +113,13 @@ def test_only_the_last_exited_are_remembered(box):
     assert 60 <= len(exited) <= 64
 
 
+def test_one_that_is_nobodys_business_is_not_in_the_list(box):
+    pid = box.open("exec", argv=["sleep", "30"], background=True, unlisted=True).collect().result["pid"]
+    assert pid not in [process["pid"] for process in box.call("proc.list").result["processes"]]
+    box.call("proc.signal", pid=pid, signal="KILL")
+    assert box.open("proc.attach", pid=pid).collect().result["signal"] == "KILL"
+
+
 def test_orphans_are_reaped(box):
     box.run("for i in $(seq 20); do (sleep 0.1 &) ; done")
     # Those that still sleep count as well: they have yet to become zombies, or not.

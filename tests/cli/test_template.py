@@ -48,10 +48,11 @@ def test_the_dockerfile_comes_from_standard_input_too_and_detached_only_the_buil
 
 def test_all_that_can_be_said_of_a_build_reaches_viald(fake_vial, dockerfile):
     path, warm = dockerfile("ARG V\nENV A=$V\n"), dockerfile("import json\n", "warm.py")
-    fake_vial("template", "build", "-f", path, "-t", "full", "--base", "minimal", "--build-arg", "V=1", "--secret", "TOKEN", "--allow", "packages.example.org", "--warm", warm, "--tier", "2x4",
+    fake_vial("template", "build", "-f", path, "-t", "full", "--base", "minimal", "--build-arg", "V=1", "--secret", "TOKEN", "--allow", "packages.example.org", "--warm", warm, "--start", "serve --here", "--ready", "ask", "--start-user", "root", "--tier", "2x4",
               "--disk", "1G", "--timeout", "10m", "--no-cache", env={"TOKEN": "from-the-environment"})
     assert fake_vial.server.fake.templates.asked[-1] == {
         "name": "full", "base": "minimal", "dockerfile": "ARG V\nENV A=$V\n", "args": {"V": "1"}, "secrets": {"TOKEN": "from-the-environment"}, "warm": "import json\n",
+        "start_command": "serve --here", "ready_command": "ask", "start_user": "root",
         "network": {"mode": "filtered", "allow_out": ["packages.example.org"]}, "tier": "2x4", "disk_mb": 1024, "timeout_seconds": 600, "no_cache": True}
 
 

@@ -21,7 +21,7 @@ def built(e2b):
     return info, logs
 
 
-@pytest.mark.method("E2B Python 2.63", "Template.build", "Template.from_template", differs="No start or ready command, and no images of registries: each is refused with a sentence.")
+@pytest.mark.method("E2B Python 2.63", "Template.build", "Template.from_template", differs="No images of registries: refused with a sentence.")
 def test_a_template_is_built_and_used(e2b, built):
     info, logs = built
     assert (info.template_id, info.name, info.tags) == ("tools:v1", "tools:v1", ["v1", "stable"])
@@ -82,6 +82,42 @@ def test_names_and_tags(e2b, built):
             call()
 
 
+@pytest.mark.method("E2B Python 2.63", "Template.build")
+def test_what_a_template_starts_runs_in_every_sandbox_from_the_first_moment(e2b):
+    begin = e2b.Template().from_template("minimal").set_envs({"GREETING": "hello"}).make_dir("/srv/www", user="root").set_user("root").set_workdir("/srv/www").run_cmd("echo page > page")
+    logs = []
+    serve = "echo \"$GREETING from $(whoami)\" > said; exec python3 -u -m http.server 8000"
+    for number, ready in enumerate((e2b.wait_for_port(8000), e2b.wait_for_url("http://localhost:8000/page"), e2b.wait_for_process("python3"))):
+        e2b.Template.build(begin.set_start_cmd(serve, ready), f"starting:v{number}", on_build_logs=logs.append)
+        with e2b.Sandbox.create("starting", timeout=60) as made:
+            running = [process for process in made.commands.list() if "http.server" in " ".join([process.cmd, *process.args])]
+            assert len(running) == 1 and made.commands.run("cat /srv/www/said").stdout == "hello from root\n"
+            if number < 2:  # that there is a process does not mean that it listens
+                assert made.commands.run("curl -sf localhost:8000/page").stdout == "page\n"
+            made.commands.kill(running[0].pid)
+    assert any("\"GET /page HTTP/1.1\" 200" in entry.message for entry in logs), "what it prints is in the build's log"
+
+
+@pytest.mark.method("E2B Python 2.63", "Template.build", "Template.from_template")
+def test_a_ready_command_alone_is_waited_for_and_one_upon_it_inherits_what_it_starts(e2b):
+    e2b.Template.build(e2b.Template().from_template("minimal").run_cmd("touch ready").set_ready_cmd(e2b.wait_for_file("/home/user/ready")), "only-ready")
+    e2b.Template.build(e2b.Template().from_template("only-ready").set_start_cmd("exec sleep 86399", e2b.wait_for_timeout(1000)), "sleeping")
+    e2b.Template.build(e2b.Template().from_template("sleeping").run_cmd("touch upon"), "upon-sleeping")
+    for name, expected in (("only-ready", "0\n"), ("sleeping", "1\n"), ("upon-sleeping", "1\n")):
+        with e2b.Sandbox.create(name, timeout=60) as made:
+            assert made.commands.run("ls ready; pgrep -f 'sleep 8639[9]' | wc -l").stdout == f"ready\n{expected}"
+
+
+@pytest.mark.method("E2B Python 2.63", "Template.build")
+def test_a_start_command_that_fails_is_told_with_what_it_said(e2b):
+    template = e2b.Template().from_template("minimal").run_cmd("true")
+    template = template.set_start_cmd("echo no such thing >&2; exit 9", e2b.wait_for_port(8000))  # this line
+    with pytest.raises(e2b.BuildException, match="the start command failed before it was ready: it exited with 9(.|\n)*no such thing") as failed:
+        e2b.Template.build(template, "never")
+    assert "this line" in str(failed.traceback[-1].statement)
+    assert not e2b.Template.exists("never")
+
+
 @pytest.mark.method("E2B Python 2.63", "Template.from_base_image", "Template.to_json", "Template.to_dockerfile")
 def test_their_own_image_is_what_is_called_so_here(e2b):
     template = e2b.Template().from_base_image().set_workdir("/srv/app").run_cmd("python3 -c 'import numpy; print(numpy.__version__)' > version")
@@ -127,11 +163,6 @@ def test_images_of_registries_are_refused(e2b):
                      e2b.Template().from_gcp_registry("x", {"a": "b"}), e2b.Template().from_dockerfile("FROM python:3\nRUN true\n")):
         with pytest.raises(e2b.BuildException, match="images of registries are not fetched here"):
             e2b.Template.build(template.run_cmd("true"), "never")
-
-
-def test_what_builds_cannot_do_is_refused(e2b):
-    with pytest.raises(e2b.BuildException, match="startCmd: a template here is baked from files"):
-        e2b.Template.build(e2b.Template().from_template("minimal").run_cmd("true").set_start_cmd("sleep 1000", "true"), "never")
     assert not e2b.Template.exists("never")
 
 

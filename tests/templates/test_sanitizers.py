@@ -5,7 +5,7 @@ import pytest
 
 from builds import Copier, archive
 from sanitized import Sanitized
-from tools import out
+from tools import out, wait_until
 from vial import Daemon
 
 
@@ -15,7 +15,7 @@ def programs(folder):
 
 
 def test_no_way_of_a_build_uses_memory_wrongly_or_loses_it(programs, folder):
-    daemon = Daemon(folder, "--max-builds", 2, programs=programs.path, env=programs.env)
+    daemon = Daemon(folder, "--max-builds", 4, programs=programs.path, env=programs.env)
     builder = Copier(daemon.client())
     client = builder.client
     builder.build("good:one", dockerfile="ARG A=b\nENV C=$A\nWORKDIR /srv\nRUN echo $A > f\n", secrets={"TOKEN": "some-secret"}, warm="x = 1")
@@ -24,6 +24,9 @@ def test_no_way_of_a_build_uses_memory_wrongly_or_loses_it(programs, folder):
     builder.fail("bad", steps=[{"run": "echo here; exit 3"}])
     builder.fail("late", steps=[{"run": "sleep 1000"}], timeout_seconds=1)
     builder.fail("cold", steps=[{"env": {"A": "b"}}], warm="1 / 0")
+    builder.build("starting", steps=[], start_command="echo a; exec sleep 1000", ready_command="[ -e /tmp/asked ] || { touch /tmp/asked; false; }")
+    builder.fail("start-bad", steps=[], start_command="echo a; exit 3", ready_command="false")
+    builder.fail("start-late", steps=[], start_command="sleep 1000", ready_command="false", timeout_seconds=1)
     cancelled = builder.begin("cancelled", steps=[{"run": "yes"}])["build_id"]
     builder.wait_step(cancelled, 1)
     reader = client.open("GET", f"/v1/templates/builds/{cancelled}/logs?follow=1")
@@ -46,17 +49,23 @@ def test_no_way_of_a_build_uses_memory_wrongly_or_loses_it(programs, folder):
     builder.fail("upon-bad", base="made", steps=[{"run": "false"}])
     builder.fail("upon-late", base="made", steps=[], warm="import time; time.sleep(1000)", timeout_seconds=1)
     client.create("upon").delete()
+    builder.build("upon-start", base="made", steps=[], start_command="sleep 1000", ready_command="true")
+    builder.fail("upon-start-late", base="made", steps=[], start_command="yes", ready_command="false", timeout_seconds=1)
     rebuilt = client.call("POST", "/v1/templates/good:one/rebuild", {"secrets": {"TOKEN": "some-secret"}})["build_id"]
     builder.wait(rebuilt)
-    for name in ("upon", "made", "good:two"):
+    for name in ("upon", "good:two"):
         builder.delete(name)
     under_way = builder.begin("under-way", steps=[{"run": "sleep 1000"}])["build_id"]
+    never_ready = [builder.begin("never-ready", base=base, steps=[], start_command="sleep 1000", ready_command="false")["build_id"] for base in ("minimal", "made")]
     builder.begin("waiting", base="good:one", steps=[{"run": "true"}])
+    for build in never_ready:
+        wait_until(lambda build=build: any("waiting until" in entry["text"] for entry in builder.log(build)), 60)
     builder.wait_step(under_way, 1)
     daemon.stop()
     daemon.start()
     builder = Copier(daemon.client())
     assert "restarted during step 1 of 1" in builder.wait(under_way)["error"]
+    builder.delete("made")
     builder.delete("good")
     daemon.stop()
     programs.check()

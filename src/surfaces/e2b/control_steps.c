@@ -93,16 +93,15 @@ static json_t *step_json(const VialCaller *caller, gsize index, const json_t *gi
 	return NULL;
 }
 
-static gboolean decode_steps(const VialCaller *caller, json_t *given, VialTemplateBuildRequest *out, GError **error)
+static gboolean decode_steps(const VialCaller *caller, json_t *given, const char **user, VialTemplateBuildRequest *out, GError **error)
 {
-	const char *user = "user";
 	const json_t *item;
 	gsize i;
 
 	out->steps = json_array();
 	out->may_copy = TRUE;
 	json_array_foreach (given, i, item) {
-		json_t *step = step_json(caller, i, item, &user, error);
+		json_t *step = step_json(caller, i, item, user, error);
 
 		if (!step)
 			return FALSE;
@@ -113,6 +112,11 @@ static gboolean decode_steps(const VialCaller *caller, json_t *given, VialTempla
 	if (json_array_size(out->steps) == 0)
 		json_array_append_new(out->steps, json_pack("{s:s}", "workdir", HOME));
 	return TRUE;
+}
+
+static const char *said(const char *text)
+{
+	return text && *text ? text : NULL;
 }
 
 /* Their own images are what this one's are called; others are nobody's here. */
@@ -135,18 +139,19 @@ static gboolean decode_base(VialArena *arena, const json_t *body, VialTemplateBu
 
 gboolean vial_e2b_build_decode(VialArena *arena, const VialCaller *caller, const json_t *body, VialTemplateBuildRequest *out, GError **error)
 {
-	const char *start = NULL, *ready = NULL;
+	const char *start = NULL, *ready = NULL, *user = "user";
 	json_t *steps = NULL;
 
 	if (!decode_base(arena, body, out, error) || !vial_decode_text(body, "startCmd", &start, error) ||
 	    !vial_decode_text(body, "readyCmd", &ready, error) || !vial_decode_list(body, "steps", &steps, error) ||
 	    !vial_decode_bool(body, "force", &out->no_cache, error))
 		return FALSE;
-	if ((start && *start) || (ready && *ready))
-		return vial_fail(error, VIAL_ERROR_INVALID,
-		                 "%s: a template here is baked from files, with nothing of its build running; start the command in the sandbox, or "
-		                 "take a snapshot of one in which it runs",
-		                 start && *start ? "startCmd" : "readyCmd");
 	out->workdir = HOME;
-	return decode_steps(caller, steps, out, error);
+	if (!decode_steps(caller, steps, &user, out, error))
+		return FALSE;
+	out->start_command = said(start);
+	out->ready_command = said(ready);
+	if (out->start_command || out->ready_command)
+		out->start_user = user; /* as the last of the steps */
+	return TRUE;
 }

@@ -181,13 +181,14 @@ static const char *status_of(const json_t *build)
 	return "error";
 }
 
-/* The step that failed, by its number; the base is what is there before the first. */
+/* The step that failed, by its number; the base is what is there before the first, and after the last it is what they call finalize. */
 static json_t *reason_json(const json_t *build)
 {
 	json_int_t step = json_integer_value(json_object_get(build, "step"));
 	g_autofree char *number = step > 0 ? g_strdup_printf("%" JSON_INTEGER_FORMAT, step) : g_strdup("base");
+	gboolean is_baked = g_strcmp0(json_string_value(json_object_get(build, "phase")), "baking") == 0;
 
-	return json_pack("{s:O, s:s}", "message", json_object_get(build, "error"), "step", number);
+	return json_pack("{s:O, s:s}", "message", json_object_get(build, "error"), "step", is_baked ? "finalize" : number);
 }
 
 static json_t *status_json(const char *name, const char *uuid, const json_t *build)

@@ -12,8 +12,9 @@
 
 static gboolean decode_build(const json_t *body, VialTemplateBuildRequest *out, GError **error)
 {
-	static const char *const known[] = { "name",    "base",    "steps", "dockerfile",      "args",     "tier", "cpu", "memory_mb", "disk_mb",
-		                             "network", "secrets", "warm",  "timeout_seconds", "no_cache", NULL };
+	static const char *const known[] = { "name",          "base",          "steps",      "dockerfile",      "args",     "tier",
+		                             "cpu",           "memory_mb",     "disk_mb",    "network",         "secrets",  "warm",
+		                             "start_command", "ready_command", "start_user", "timeout_seconds", "no_cache", NULL };
 
 	*out = (VialTemplateBuildRequest){
 		.cpu = (double)VIAL_UNSAID, .memory_mb = VIAL_UNSAID, .disk_mb = VIAL_UNSAID, .timeout_seconds = VIAL_UNSAID
@@ -24,8 +25,9 @@ static gboolean decode_build(const json_t *body, VialTemplateBuildRequest *out, 
 	       vial_decode_text(body, "tier", &out->tier, error) && vial_decode_real(body, "cpu", &out->cpu, error) &&
 	       vial_decode_int(body, "memory_mb", &out->memory_mb, error) && vial_decode_int(body, "disk_mb", &out->disk_mb, error) &&
 	       vial_decode_object(body, "network", &out->network, error) && vial_decode_object(body, "secrets", &out->secrets, error) &&
-	       vial_decode_text(body, "warm", &out->warm, error) && vial_decode_int(body, "timeout_seconds", &out->timeout_seconds, error) &&
-	       vial_decode_bool(body, "no_cache", &out->no_cache, error);
+	       vial_decode_text(body, "warm", &out->warm, error) && vial_decode_text(body, "start_command", &out->start_command, error) &&
+	       vial_decode_text(body, "ready_command", &out->ready_command, error) && vial_decode_text(body, "start_user", &out->start_user, error) &&
+	       vial_decode_int(body, "timeout_seconds", &out->timeout_seconds, error) && vial_decode_bool(body, "no_cache", &out->no_cache, error);
 }
 
 void vial_api_template_build(VialRequest *request)
