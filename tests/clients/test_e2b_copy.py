@@ -43,7 +43,7 @@ def build(e2b, template, name):
     return logs
 
 
-@pytest.mark.method("E2B Python 2.63", "Template.copy", "Template.copy_items")
+@pytest.mark.method("E2B Python 2.63", "Template.build")
 def test_files_folders_and_globs_land_where_they_should(e2b, context):
     template = (begin(e2b, context).copy("notes.txt", "/srv/file").copy("notes.txt", "/srv/into/").copy("notes.txt", "/srv/into")
                 .copy("sp ace.txt", "/srv/with space/").copy("app", "/srv/app").copy("other", "/srv/app").copy("*.md", "/srv/docs").copy("app/**/*.txt", "/srv/tree")
@@ -68,7 +68,7 @@ def test_files_folders_and_globs_land_where_they_should(e2b, context):
         assert made.commands.run("ls -A /tmp | grep ^copy || true").stdout == ""
 
 
-@pytest.mark.method("E2B Python 2.63", "Template.copy", "Template.copy_items")
+@pytest.mark.method("E2B Python 2.63", "Template.build")
 def test_owner_and_mode_are_what_the_step_says(e2b, context):
     template = (begin(e2b, context).copy_items([{"src": "notes.txt", "dest": "/srv/one", "mode": 0o640}, {"src": "app", "dest": "/srv/two", "user": "root", "mode": 0o750}])
                 .copy("notes.txt", "/srv/group", user="user:root").set_user("root").copy("notes.txt", "/srv/root").copy("app/main.py", "/srv/kept").copy("app", "/srv/over")
@@ -84,7 +84,7 @@ def test_owner_and_mode_are_what_the_step_says(e2b, context):
         assert made.commands.run("cat /srv/one", user="root").stdout == "notes"
 
 
-@pytest.mark.method("E2B Python 2.63", "Template.copy")
+@pytest.mark.method("E2B Python 2.63", "Template.build")
 def test_what_was_sent_before_is_not_sent_again_and_equal_copies_are_cached(e2b, context, daemon):
     client = daemon.client(os.environ["E2B_API_KEY"])
     file = context / "changing.txt"
@@ -104,7 +104,7 @@ def test_what_was_sent_before_is_not_sent_again_and_equal_copies_are_cached(e2b,
     assert once() == (False, False) and once(force_upload=True) == (True, False)
 
 
-@pytest.mark.method("E2B Python 2.63", "Template.copy")
+@pytest.mark.method("E2B Python 2.63", "Template.build")
 def test_a_copy_that_cannot_be_says_why_and_where(e2b, context):
     for template, why in ((begin(e2b, context).copy("app", "/etc/passwd"), "the folder /etc/passwd cannot be made"), (begin(e2b, context).copy("notes.txt", "/srv/", user="nobody-such"), "cannot belong to nobody-such"),
                           (begin(e2b, context).copy("notes.txt", "/etc/passwd/x"), "cannot be made")):
@@ -159,6 +159,9 @@ def build_of(client, name, files_hash, source="x", target="/srv/"):
 def test_an_address_takes_one_upload(mine):
     first = offer(mine)
     assert first["present"] is False and f"/templates/any/files/{NAME}?ticket=" in first["url"]
+    assert first["url"].startswith(mine.url + "/")
+    behind = mine.ask("GET", f"/templates/any/files/{NAME}", headers={"X-Forwarded-Proto": "https", "Host": "localhost:%d" % mine.address[1]}).json()["url"]
+    assert behind.startswith("https://localhost:%d/templates/" % mine.address[1]), "as the client calls this server"
     answer = put(mine, first["url"], archive(x="one"))
     assert (answer.status, answer.body) == (200, b"")
     refused(put(mine, first["url"], archive(x="two")), 403, "has been used")

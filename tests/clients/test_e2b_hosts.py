@@ -128,6 +128,22 @@ def test_python_finds_everything_by_name(served, environment):
     check(done, served[1])
 
 
+COPY = """
+import os, sys
+from e2b import Sandbox, Template
+Template.build(Template(file_context_path=sys.argv[1]).from_template("minimal").copy("taken", "/srv/"), "by-name")
+with Sandbox.create("by-name") as box:
+    print(box.files.read("/srv/taken"))
+"""
+
+
+def test_files_of_a_build_are_sent_by_name_too(served, environment, tmp_path):
+    (tmp_path / "taken").write_text("along")
+    folder = pypi.install("e2b==2.63.0")
+    done = subprocess.run([sys.executable, "-c", COPY, tmp_path], capture_output=True, text=True, timeout=slow(120), env={**environment, "PYTHONPATH": str(folder)})
+    assert (done.returncode, done.stdout) == (0, "along\n"), done.stderr
+
+
 SCRIPT = """
 import { createRequire } from "node:module";
 const load = createRequire(process.argv[2] + "/");
