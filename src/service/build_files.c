@@ -484,8 +484,8 @@ gboolean vial_build_upload_write(VialBuildUpload *upload, const void *bytes, gsi
 	gsize reserved = (gsize)MIN((gint64)size, upload->reserved_bytes);
 	GError *error = NULL;
 
-	if (upload->error || upload->write_error)
-		return FALSE; /* it ends when the worker comes back */
+	if (upload->error) /* one of the worker's is told when that comes back: until then it is the worker's alone */
+		return FALSE;
 	if (!take_room(upload, size - reserved, &error)) {
 		give_up(upload, error);
 		return FALSE;
