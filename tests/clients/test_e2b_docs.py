@@ -45,3 +45,10 @@ def test_the_javascript_sample_of_the_control_plane_does_what_it_says(npm_packag
 def test_the_python_sample_of_the_code_interpreter_does_what_it_says(python_packages, environment):
     path = str(python_packages("e2b==2.63.0", "e2b-code-interpreter==2.11.5"))
     assert printed([sys.executable, "-c", samples("python")[1]], {**environment, "PYTHONPATH": path}) == "42\n{'a': [1, 2]}\n14\n"
+
+
+def test_the_python_sample_of_a_template_with_files_does_what_it_says(python_packages, environment, tmp_path):
+    (tmp_path / "site").mkdir()
+    (tmp_path / "site/page").write_text("hello from a template")
+    path = str(python_packages("e2b==2.63.0"))
+    assert printed([sys.executable, "-c", samples("python")[2]], {**environment, "PYTHONPATH": path}, cwd=tmp_path) == "hello from a template\n"

@@ -167,7 +167,7 @@ static void put(Task *task)
 	task->template = vial_template_from_record(task->app, json_object_get(task->request, "record"), &error);
 	if (!task->template)
 		return refuse(task, error->message);
-	vial_template_make_ready(task->app, task->template, on_ready, task);
+	vial_template_make_ready(task->app, task->template, NULL, 0, on_ready, task);
 }
 
 static void on_line(GObject *source, GAsyncResult *result, gpointer data)
