@@ -184,6 +184,26 @@ def test_the_longest_unused_goes_when_there_is_no_room_and_nothing_that_a_build_
     check_refusal(copier.send("fifth", archive(file="x")), 507)
 
 
+def test_names_of_one_content_are_no_more_than_files_may_be(start_daemon):
+    daemon = start_daemon()
+    copier = Copier(daemon.client())
+    body = archive(file="x")
+    assert copier.send("first", body).status == 200
+    daemon.stop()
+    folder, content = folder_of(daemon), hashlib.sha256(body).hexdigest() + ".tar"
+    for i in range(999):
+        link = folder / f"{i:064x}"
+        link.symlink_to(content)
+        os.utime(link, (i, i), follow_symlinks=False)
+    daemon.start()
+    copier = Copier(daemon.client())
+    assert len(list(folder.iterdir())) == 1001, "so many may be"
+    assert copier.send("second", body).status == 200 and copier.send("third", body).status == 200
+    kept = {path.name for path in folder.iterdir()}
+    assert len(kept) == 1001 and kept.isdisjoint({f"{0:064x}", f"{1:064x}"}) and f"{2:064x}" in kept, "the longest unused goes"
+    assert [copier.has(word) for word in ("first", "second", "third")] == [True, True, True]
+
+
 def test_files_that_cannot_be_read_fail_their_step(start_daemon, tmp_path):
     faults = tmp_path / "faults"
     faults.write_text("")
