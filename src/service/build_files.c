@@ -281,15 +281,20 @@ static void add_name(VialApp *app, Project *project, const char *name, const cha
 	}
 }
 
-static gboolean has_room(const VialApp *app, const Project *project, gint64 more_bytes, guint more)
+static gint64 most_bytes(const VialApp *app)
 {
-	return project->bytes + project->incoming + more_bytes <= app->config->max_build_files_mb << 20 &&
-	       g_hash_table_size(project->files) + more <= VIAL_BUILD_FILES_MAX;
+	return app->config->max_build_files_mb << 20;
 }
 
-/* FALSE: what is left is needed by builds, or comes just now. */
+static gboolean has_room(const VialApp *app, const Project *project, gint64 more_bytes, guint more)
+{
+	return project->bytes + project->incoming + more_bytes <= most_bytes(app) && g_hash_table_size(project->files) + more <= VIAL_BUILD_FILES_MAX;
+}
+
+/* FALSE: what is left is needed by builds, or comes just now. Nothing is removed for what would not fit even so. */
 static gboolean make_room(VialApp *app, Project *project, gint64 more_bytes, guint more, GError **error)
 {
+	gboolean may_fit = project->incoming + more_bytes <= most_bytes(app);
 	g_autoptr(GHashTable) needed = NULL;
 
 	while (!has_room(app, project, more_bytes, more)) {
@@ -297,7 +302,7 @@ static gboolean make_room(VialApp *app, Project *project, gint64 more_bytes, gui
 
 		if (!needed)
 			needed = needed_files(app, project->name);
-		oldest = oldest_unused(project, needed);
+		oldest = may_fit ? oldest_unused(project, needed) : NULL;
 		if (!oldest)
 			return vial_fail_with(error, VIAL_ERROR_QUOTA,
 			                      json_pack("{s:{s:s, s:s, s:I}}", "limit", "name", "max_build_files_mb", "scope", "project", "limit",

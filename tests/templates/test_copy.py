@@ -173,6 +173,8 @@ def test_the_longest_unused_goes_when_there_is_no_room_and_nothing_that_a_build_
     assert copier.has("first") is True  # so the second is the longest unused
     assert copier.send("third", pieces["third"]).status == 200
     assert [copier.has(word) for word in ("first", "second", "third")] == [True, False, True]
+    check_refusal(copier.send("too-large", os.urandom(3 << 20)), 429)
+    assert copier.has("first") is True and copier.has("third") is True, "nothing goes for what cannot have room"
     under_way = copier.begin("under-way", steps=[{"run": "sleep 1000"}])["build_id"]
     copier.wait_step(under_way, 1)
     waiting = copier.begin_copy("waiting", ("COPY", "first", "file", "/srv/"), ("COPY", "third", "file", "/srv/"), ("RUN", "cat /srv/file"))
