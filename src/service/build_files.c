@@ -422,12 +422,21 @@ static void upload_free(VialBuildUpload *upload)
 	g_free(upload);
 }
 
-/* On the disk it is, whatever has happened since. */
+/*
+ * On the disk it is, whatever has happened since: unless the project had the same already, and room was made of that while this took its place.
+ */
 static void enter(VialBuildUpload *upload)
 {
 	VialApp *app = upload->files->app;
 	Project *project = need_project(upload->files, upload->project);
+	g_autofree char *path = vial_build_file_path(app, upload->project, upload->hash);
 
+	if (vial_fault("build.file.gone") || access(path, F_OK) < 0) {
+		if (!upload->write_error)
+			vial_fail(&upload->write_error, VIAL_ERROR_UNAVAILABLE,
+			          "other files of builds took the room of these at that moment; send them again");
+		return;
+	}
 	add_file(project, upload->hash, upload->written_bytes, vial_time_now_ms());
 	if (upload->name && !upload->write_error)
 		add_name(app, project, upload->name, upload->hash, vial_time_now_ms());
@@ -438,12 +447,13 @@ static void enter(VialBuildUpload *upload)
 
 static void leave(VialBuildUpload *upload)
 {
-	const GError *error = upload->error ? upload->error : upload->write_error;
+	const GError *error;
 
 	if (upload->hash)
 		enter(upload);
 	else
 		vial_tree_remove_later(upload->temporary);
+	error = upload->error ? upload->error : upload->write_error;
 	if (upload->sink)
 		upload->sink->end(error ? NULL : upload->hash, upload->written_bytes, error, upload->data);
 	upload_free(upload);

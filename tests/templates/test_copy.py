@@ -182,6 +182,10 @@ def test_the_longest_unused_goes_when_there_is_no_room_and_nothing_that_a_build_
     assert "has no room for more files of builds" in sentence and copier.has("fourth") is False
     copier.client.call("POST", f"/v1/templates/builds/{under_way}/cancel")
     assert copier.wait(waiting)["status"] == "ready" and copier.send("fourth", pieces["fourth"]).status == 200
+    faults.write_text("build.file.gone\n")
+    check_refusal(copier.send("vanished", archive(file="x")), 503)
+    faults.write_text("")
+    assert copier.has("vanished") is False, "what lost its room just when it had come is not said to be there"
     faults.write_text(f"build.space {200 << 20}\n")
     check_refusal(copier.send("fifth", archive(file="x")), 507)
 
