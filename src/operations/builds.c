@@ -221,9 +221,8 @@ static gboolean is_within(const VialCaller *caller, const VialTemplateBuildReque
 	VialApp *app = caller->app;
 	const VialIdentity *principal = caller->principal;
 
-	if (!vial_allow_has_agent(principal->allow, NULL))
-		return vial_fail(error, VIAL_ERROR_FORBIDDEN, "this key makes sandboxes only through certain agents (allow.agents)");
-	return vial_ceiling_template(app, principal, base, error) && vial_ceiling_template(app, principal, request->name, error) &&
+	return vial_ceiling_agentless(principal, error) && vial_ceiling_template(app, principal, base, error) &&
+	       vial_ceiling_template(app, principal, request->name, error) &&
 	       vial_ceiling_network(app, principal, json_string_value(json_object_get(plan->network, "mode")), error) &&
 	       vial_ceiling_size(app, principal, &plan->limits, error);
 }
@@ -327,9 +326,23 @@ gboolean vial_op_template_build(const VialCaller *caller, const VialTemplateBuil
 
 VialBuildContext *vial_op_build_context(const VialCaller *caller, const VialBuildFileSink *sink, gpointer data, GError **error)
 {
+	VialBuildContext *context = NULL;
+	GError *refusal = NULL;
+
 	if (!vial_operation_admit(caller, VIAL_VERB_TEMPLATE_BUILD, NULL, 1, NULL, error))
 		return NULL;
-	return vial_build_context_new(caller->app, caller->principal->project, sink, data, error);
+	if (vial_ceiling_agentless(caller->principal, &refusal))
+		context = vial_build_context_new(caller->app, caller->principal->project, sink, data, &refusal);
+	if (!context) {
+		vial_op_build_context_refused(caller, refusal);
+		g_propagate_error(error, refusal);
+	}
+	return context;
+}
+
+void vial_op_build_context_refused(const VialCaller *caller, const GError *refusal)
+{
+	vial_entry_refuse(caller, VIAL_VERB_TEMPLATE_BUILD, NULL, NULL, refusal);
 }
 
 static VialCustomTemplate *find(const VialCaller *caller, VialVerb verb, const char *name, GError **error)

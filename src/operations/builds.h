@@ -34,6 +34,8 @@ typedef struct {
 
 /* The files that COPYs of a build to come are about, as its client sends them; the hash that the sink is told is that build's `context`. */
 VialBuildContext *vial_op_build_context(const VialCaller *caller, const VialBuildFileSink *sink, gpointer data, GError **error);
+/* For the record: the sink was told why they cannot be kept, so that there will be no build. */
+void vial_op_build_context_refused(const VialCaller *caller, const GError *refusal);
 /* `document` is the build. */
 gboolean vial_op_template_build(const VialCaller *caller, const VialTemplateBuildRequest *request, VialDocumentDone done, gpointer data,
                                 GError **error);

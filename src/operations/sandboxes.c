@@ -116,9 +116,8 @@ static gboolean may_make(const VialCaller *caller, GError **error)
 {
 	g_autoptr(GError) refusal = NULL;
 
-	if (vial_allow_has_agent(caller->principal->allow, NULL))
+	if (vial_ceiling_agentless(caller->principal, &refusal))
 		return TRUE;
-	refusal = g_error_new_literal(VIAL_ERROR, VIAL_ERROR_FORBIDDEN, "this key makes sandboxes only through certain agents (allow.agents)");
 	vial_entry_refuse(caller, VIAL_VERB_SANDBOX_CREATE, NULL, NULL, refusal);
 	g_propagate_error(error, g_steal_pointer(&refusal));
 	return FALSE;

@@ -5,6 +5,7 @@
 
 #include "operations/entry.h"
 #include "service/build_files.h"
+#include "service/quota.h"
 #include "util/hash.h"
 #include "util/id.h"
 #include "util/json.h"
@@ -94,13 +95,50 @@ static gboolean check_name(const char *name, GError **error)
 	       vial_fail(error, VIAL_ERROR_INVALID, "files of a build are called by 64 hexadecimal digits (0-9, a-f)");
 }
 
+/* Whoever makes sandboxes through agents alone builds nothing, and has nothing to send for it. */
+static gboolean may_build(const VialCaller *caller, GError **error)
+{
+	g_autoptr(GError) refusal = NULL;
+
+	if (!vial_operation_admit(caller, VIAL_VERB_TEMPLATE_UPLOAD, NULL, 0, NULL, error))
+		return FALSE;
+	if (vial_ceiling_agentless(caller->principal, &refusal))
+		return TRUE;
+	vial_entry_refuse(caller, VIAL_VERB_TEMPLATE_UPLOAD, NULL, NULL, refusal);
+	g_propagate_error(error, g_steal_pointer(&refusal));
+	return FALSE;
+}
+
+/*
+ * Names are the client's, and whoever may send can send anything under any of them. So a key that may do less than its project has names of its own:
+ * else it could put its files into what another key builds, by calling them as that one calls its own.
+ */
+static char *kept_name(const VialCaller *caller, const char *name)
+{
+	const VialIdentity *principal = caller->principal;
+	g_autofree char *whole = g_strconcat(principal->id, "/", name, NULL);
+	guint8 digest[VIAL_SHA256_BYTES];
+
+	if (!principal->allow && !principal->limits)
+		return g_strdup(name);
+	vial_sha256(whole, strlen(whole), digest);
+	return vial_hex_encode(digest, sizeof(digest));
+}
+
+static const char *find(const VialCaller *caller, const char *name)
+{
+	g_autofree char *kept = kept_name(caller, name);
+
+	return vial_build_files_find(caller->app, caller->principal->project, kept);
+}
+
 char *vial_op_upload_offer(const VialCaller *caller, const char *name, gboolean *out_is_present, GError **error)
 {
 	VialUploads *uploads = caller->app->uploads;
 	g_autofree char *text = NULL;
 	Ticket *ticket;
 
-	if (!vial_operation_admit(caller, VIAL_VERB_TEMPLATE_UPLOAD, NULL, 0, NULL, error) || !check_name(name, error))
+	if (!may_build(caller, error) || !check_name(name, error))
 		return NULL;
 	make_room(uploads, caller->principal->project);
 	text = vial_secret_new("", TICKET_DIGITS);
@@ -109,7 +147,7 @@ char *vial_op_upload_offer(const VialCaller *caller, const char *name, gboolean 
 	vial_sha256(text, strlen(text), ticket->digest);
 	ticket->offered_ms = vial_time_monotonic_ms();
 	g_queue_push_tail(&uploads->tickets, ticket);
-	*out_is_present = vial_build_files_find(caller->app, caller->principal->project, name) != NULL;
+	*out_is_present = find(caller, name) != NULL;
 	return g_steal_pointer(&text);
 }
 
@@ -139,9 +177,9 @@ VialIdentity *vial_uploads_claim(VialApp *app, const char *text, const char *nam
 
 const char *vial_op_upload_find(const VialCaller *caller, const char *name, GError **error)
 {
-	if (!vial_operation_admit(caller, VIAL_VERB_TEMPLATE_UPLOAD, NULL, 0, NULL, error) || !check_name(name, error))
+	if (!may_build(caller, error) || !check_name(name, error))
 		return NULL;
-	return vial_build_files_find(caller->app, caller->principal->project, name);
+	return find(caller, name);
 }
 
 /* Sending */
@@ -170,16 +208,18 @@ VialUpload *vial_op_upload_begin(const VialCaller *caller, const char *name, gin
                                  GError **error)
 {
 	static const VialBuildFileSink file_sink = { .writable = on_writable, .end = on_end };
+	g_autofree char *kept = NULL;
 	GError *refusal = NULL;
 	VialUpload *upload;
 	VialEntry *entry;
 
-	if (!vial_operation_admit(caller, VIAL_VERB_TEMPLATE_UPLOAD, NULL, 0, NULL, error) || !check_name(name, error) ||
+	if (!may_build(caller, error) || !check_name(name, error) ||
 	    !(entry = vial_entry_begin(caller, VIAL_VERB_TEMPLATE_UPLOAD, NULL, json_pack("{s:s}", "files", name), error)))
 		return NULL;
 	upload = g_new0(VialUpload, 1);
 	*upload = (VialUpload){ .entry = entry, .sink = sink, .data = data };
-	upload->file = vial_build_files_begin(caller->app, caller->principal->project, name, size_bytes, &file_sink, upload, &refusal);
+	kept = kept_name(caller, name);
+	upload->file = vial_build_files_begin(caller->app, caller->principal->project, kept, size_bytes, &file_sink, upload, &refusal);
 	if (upload->file)
 		return upload;
 	vial_entry_settle(entry, refusal, NULL);

@@ -2,7 +2,7 @@
 /*
  * Files for the COPY steps of a build, which a client sends ahead (service/build_files.h): it asks for a ticket under its own name for them, 64
  * hexadecimal digits, and whoever shows that ticket sends them, once and within an hour, with the rights that the asking key has then. Tickets are in
- * memory, a bounded number of each project.
+ * memory, a bounded number of each project. The names are the project's; those of a key that is narrowed or limited are its own.
  */
 #pragma once
 
@@ -13,7 +13,7 @@ typedef struct VialUploads VialUploads;
 VialUploads *vial_uploads_new(void);
 void vial_uploads_free(VialUploads *uploads); /* accepts NULL */
 
-/* A ticket, to be freed, and whether the project has files of that name already, which what is sent takes the place of. NULL with an error. */
+/* A ticket, to be freed, and whether there are files of that name already, which what is sent takes the place of. NULL with an error. */
 char *vial_op_upload_offer(const VialCaller *caller, const char *name, gboolean *out_is_present, GError **error);
 /* Who asked for it: a new reference. The ticket is spent. NULL with FORBIDDEN: there is none, or it is for another name. */
 VialIdentity *vial_uploads_claim(VialApp *app, const char *ticket, const char *name, GError **error);

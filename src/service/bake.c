@@ -60,6 +60,11 @@ static void swept(const char *reason, gpointer data)
 	bake_next(data);
 }
 
+char *vial_template_problem_line(const char *problem)
+{
+	return g_strndup(problem, strcspn(problem, "\n"));
+}
+
 static void leave(Bake *bake, const char *problem)
 {
 	g_autofree char *id = g_steal_pointer(&bake->id);
@@ -67,11 +72,13 @@ static void leave(Bake *bake, const char *problem)
 	g_clear_handle_id(&bake->timer, g_source_remove);
 	g_clear_pointer(&bake->start, vial_start_free);
 	if (problem) {
+		g_autofree char *line = vial_template_problem_line(problem);
+
 		bake->failures++;
 		g_free(bake->last_problem);
 		bake->last_problem = g_strdup(problem);
 		say(bake, "not baked");
-		vial_log_error("template", "baking failed", "template", bake->template->name, "error", problem);
+		vial_log_error("template", "baking failed", "template", bake->template->name, "error", line);
 		vial_tree_remove(bake->image);
 	}
 	if (bake->instance)

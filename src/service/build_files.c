@@ -42,9 +42,14 @@ typedef struct {
 } File;
 
 typedef struct {
+	char *hash;
+	gint64 used_ms;
+} Name;
+
+typedef struct {
 	char *name;
 	GHashTable *files; /* File, by hash */
-	GHashTable *names; /* hash, by a client's name */
+	GHashTable *names; /* Name, by what a client calls it */
 	gint64 bytes;      /* of all files */
 	gint64 incoming;   /* of uploads under way */
 } Project;
@@ -106,6 +111,14 @@ static void file_free(gpointer data)
 	g_free(file);
 }
 
+static void name_free(gpointer data)
+{
+	Name *name = data;
+
+	g_free(name->hash);
+	g_free(name);
+}
+
 static void project_free(gpointer data)
 {
 	Project *project = data;
@@ -130,7 +143,7 @@ static Project *need_project(VialBuildFiles *files, const char *name)
 	project = g_new0(Project, 1);
 	project->name = g_strdup(name);
 	project->files = g_hash_table_new_full(g_str_hash, g_str_equal, NULL, file_free);
-	project->names = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, g_free);
+	project->names = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, name_free);
 	g_hash_table_insert(files->projects, project->name, project);
 	return project;
 }
@@ -165,9 +178,12 @@ static void note_use(VialApp *app, const Project *project, File *file)
 const char *vial_build_files_find(VialApp *app, const char *project_name, const char *name)
 {
 	const Project *project = find_project(app->build_files, project_name);
-	const char *hash = project ? g_hash_table_lookup(project->names, name) : NULL;
+	Name *found = project ? g_hash_table_lookup(project->names, name) : NULL;
 
-	return hash && vial_build_files_have(app, project_name, hash) ? hash : NULL;
+	if (!found || !vial_build_files_have(app, project_name, found->hash))
+		return NULL;
+	found->used_ms = vial_time_now_ms();
+	return found->hash;
 }
 
 gboolean vial_build_files_have(VialApp *app, const char *project_name, const char *hash)
@@ -201,11 +217,11 @@ static void remove_file(VialApp *app, Project *project, const File *file)
 {
 	g_autofree char *path = vial_build_file_path(app, project->name, file->hash), *dir = project_dir(app, project->name);
 	GHashTableIter iter;
-	gpointer name, hash;
+	gpointer name, value;
 
 	g_hash_table_iter_init(&iter, project->names);
-	while (g_hash_table_iter_next(&iter, &name, &hash)) {
-		g_autofree char *link = strcmp(hash, file->hash) == 0 ? g_build_filename(dir, name, NULL) : NULL;
+	while (g_hash_table_iter_next(&iter, &name, &value)) {
+		g_autofree char *link = strcmp(((Name *)value)->hash, file->hash) == 0 ? g_build_filename(dir, name, NULL) : NULL;
 
 		if (!link)
 			continue;
@@ -233,15 +249,52 @@ static File *oldest_unused(const Project *project, GHashTable *needed)
 	return oldest;
 }
 
-static gboolean has_room(const VialApp *app, const Project *project, gint64 more_bytes, guint more)
+static const char *oldest_name(const Project *project)
 {
-	return project->bytes + project->incoming + more_bytes <= app->config->max_build_files_mb << 20 &&
-	       g_hash_table_size(project->files) + more <= VIAL_BUILD_FILES_MAX;
+	GHashTableIter iter;
+	const Name *oldest = NULL;
+	const char *found = NULL;
+	gpointer name, value;
+
+	g_hash_table_iter_init(&iter, project->names);
+	while (g_hash_table_iter_next(&iter, &name, &value))
+		if (!oldest || ((Name *)value)->used_ms < oldest->used_ms) {
+			oldest = value;
+			found = name;
+		}
+	return found;
 }
 
-/* FALSE: what is left is needed by builds, or comes just now. */
+/* Equal content may be sent under any number of names, so they are counted by themselves; the longest unused goes. */
+static void add_name(VialApp *app, Project *project, const char *name, const char *hash, gint64 used_ms)
+{
+	Name *added = g_new(Name, 1);
+
+	*added = (Name){ .hash = g_strdup(hash), .used_ms = used_ms };
+	g_hash_table_replace(project->names, g_strdup(name), added);
+	if (g_hash_table_size(project->names) > VIAL_BUILD_FILES_MAX) {
+		const char *oldest = oldest_name(project);
+		g_autofree char *dir = project_dir(app, project->name), *link = g_build_filename(dir, oldest, NULL);
+
+		g_unlink(link);
+		g_hash_table_remove(project->names, oldest);
+	}
+}
+
+static gint64 most_bytes(const VialApp *app)
+{
+	return app->config->max_build_files_mb << 20;
+}
+
+static gboolean has_room(const VialApp *app, const Project *project, gint64 more_bytes, guint more)
+{
+	return project->bytes + project->incoming + more_bytes <= most_bytes(app) && g_hash_table_size(project->files) + more <= VIAL_BUILD_FILES_MAX;
+}
+
+/* FALSE: what is left is needed by builds, or comes just now. Nothing is removed for what would not fit even so. */
 static gboolean make_room(VialApp *app, Project *project, gint64 more_bytes, guint more, GError **error)
 {
+	gboolean may_fit = project->incoming + more_bytes <= most_bytes(app);
 	g_autoptr(GHashTable) needed = NULL;
 
 	while (!has_room(app, project, more_bytes, more)) {
@@ -249,7 +302,7 @@ static gboolean make_room(VialApp *app, Project *project, gint64 more_bytes, gui
 
 		if (!needed)
 			needed = needed_files(app, project->name);
-		oldest = oldest_unused(project, needed);
+		oldest = may_fit ? oldest_unused(project, needed) : NULL;
 		if (!oldest)
 			return vial_fail_with(error, VIAL_ERROR_QUOTA,
 			                      json_pack("{s:{s:s, s:s, s:I}}", "limit", "name", "max_build_files_mb", "scope", "project", "limit",
@@ -369,15 +422,24 @@ static void upload_free(VialBuildUpload *upload)
 	g_free(upload);
 }
 
-/* On the disk it is, whatever has happened since. */
+/*
+ * On the disk it is, whatever has happened since: unless the project had the same already, and room was made of that while this took its place.
+ */
 static void enter(VialBuildUpload *upload)
 {
 	VialApp *app = upload->files->app;
 	Project *project = need_project(upload->files, upload->project);
+	g_autofree char *path = vial_build_file_path(app, upload->project, upload->hash);
 
+	if (vial_fault("build.file.gone") || access(path, F_OK) < 0) {
+		if (!upload->write_error)
+			vial_fail(&upload->write_error, VIAL_ERROR_UNAVAILABLE,
+			          "other files of builds took the room of these at that moment; send them again");
+		return;
+	}
 	add_file(project, upload->hash, upload->written_bytes, vial_time_now_ms());
 	if (upload->name && !upload->write_error)
-		g_hash_table_replace(project->names, g_strdup(upload->name), g_strdup(upload->hash));
+		add_name(app, project, upload->name, upload->hash, vial_time_now_ms());
 	project->incoming -= upload->received_bytes; /* they count as kept now */
 	upload->received_bytes = 0;
 	make_room(app, project, 0, 0, NULL);
@@ -385,12 +447,13 @@ static void enter(VialBuildUpload *upload)
 
 static void leave(VialBuildUpload *upload)
 {
-	const GError *error = upload->error ? upload->error : upload->write_error;
+	const GError *error;
 
 	if (upload->hash)
 		enter(upload);
 	else
 		vial_tree_remove_later(upload->temporary);
+	error = upload->error ? upload->error : upload->write_error;
 	if (upload->sink)
 		upload->sink->end(error ? NULL : upload->hash, upload->written_bytes, error, upload->data);
 	upload_free(upload);
@@ -595,14 +658,15 @@ static void load_content(Project *project, int dir_fd, const char *name)
 		unlinkat(dir_fd, name, 0);
 }
 
-static void load_name(Project *project, int dir_fd, const char *name)
+static void load_name(VialApp *app, Project *project, int dir_fd, const char *name)
 {
+	struct stat info = { 0 };
 	char target[2 * VIAL_SHA256_BYTES + sizeof(SUFFIX)] = "";
 	ssize_t size = readlinkat(dir_fd, name, target, sizeof(target) - 1);
 	g_autofree char *hash = size > 0 ? hash_of(target) : NULL;
 
-	if (hash && g_hash_table_contains(project->files, hash))
-		g_hash_table_replace(project->names, g_strdup(name), g_steal_pointer(&hash));
+	if (hash && g_hash_table_contains(project->files, hash) && fstatat(dir_fd, name, &info, AT_SYMLINK_NOFOLLOW) == 0)
+		add_name(app, project, name, hash, (gint64)info.st_mtim.tv_sec * 1000);
 	else
 		unlinkat(dir_fd, name, 0);
 }
@@ -621,7 +685,7 @@ static void load_project(VialBuildFiles *files, const char *path, const char *na
 	g_dir_rewind(dir);
 	while ((entry = g_dir_read_name(dir)))
 		if (vial_build_file_is_name(entry))
-			load_name(project, dir_fd, entry);
+			load_name(files->app, project, dir_fd, entry);
 }
 
 VialBuildFiles *vial_build_files_load(VialApp *app)

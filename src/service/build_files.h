@@ -17,7 +17,7 @@
 
 #include "service/app.h"
 
-/* Of a project. */
+/* Of a project; and so many names that clients have for them. */
 #define VIAL_BUILD_FILES_MAX 1000
 #define VIAL_BUILD_FILE_DAYS 7
 

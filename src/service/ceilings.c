@@ -33,6 +33,12 @@ gboolean vial_ceiling_template(VialApp *app, const VialIdentity *principal, cons
 	return vial_fail(error, VIAL_ERROR_FORBIDDEN, "this key is not for the template \"%s\" (allow.templates)", name);
 }
 
+gboolean vial_ceiling_agentless(const VialIdentity *principal, GError **error)
+{
+	return vial_allow_has_agent(principal->allow, NULL) ||
+	       vial_fail(error, VIAL_ERROR_FORBIDDEN, "this key makes sandboxes only through certain agents (allow.agents)");
+}
+
 gboolean vial_ceiling_network(VialApp *app, const VialIdentity *principal, const char *mode, GError **error)
 {
 	if (!vial_allow_has_network_mode(principal->allow, mode))

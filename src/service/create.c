@@ -64,7 +64,9 @@ static void on_booted(VialInstance *instance, const GError *error, gpointer data
 	VialSandbox *sandbox = creation->base.sandbox;
 
 	if (error) {
-		vial_log_warning("sandbox", "could not be created", "sandbox_id", sandbox->id, "error", error->message);
+		g_autofree char *line = vial_template_problem_line(error->message);
+
+		vial_log_warning("sandbox", "could not be created", "sandbox_id", sandbox->id, "error", line);
 		vial_sandbox_set_state(sandbox, VIAL_STATE_DELETED, NULL);
 		vial_sandbox_forget(sandbox);
 		return vial_transition_end(&creation->base, error);

@@ -203,9 +203,12 @@ static void on_ready(VialTemplate *template, const GError *error, gpointer data)
 	edition->failed_ms = error ? vial_time_monotonic_ms() : 0;
 	g_free(edition->problem);
 	edition->problem = error ? g_strdup(error->message) : NULL;
-	if (error)
+	if (error) {
+		g_autofree char *line = vial_template_problem_line(error->message);
+
 		vial_log_warning("template", "a size could not be baked, its sandboxes boot cold or are refused", "template", template->name, "error",
-		                 error->message);
+		                 line);
+	}
 	vial_custom_template_baked(edition->app, template); /* who waits is being created, and so keeps it */
 	for (guint i = 0; i < waiting->len; i++) {
 		Waiter *waiter = &g_array_index(waiting, Waiter, i);

@@ -45,6 +45,8 @@ gboolean vial_quota_admit_template(VialApp *app, const VialIdentity *principal, 
 
 /* Ceilings: what may be asked for at all. FORBIDDEN, with the ceiling's name. */
 gboolean vial_ceiling_template(VialApp *app, const VialIdentity *principal, const char *name, GError **error);
+/* Whether it may do without an agent what makes sandboxes. */
+gboolean vial_ceiling_agentless(const VialIdentity *principal, GError **error);
 gboolean vial_ceiling_network(VialApp *app, const VialIdentity *principal, const char *mode, GError **error);
 gboolean vial_ceiling_size(VialApp *app, const VialIdentity *principal, const VialLimits *limits, GError **error);
 /* The longest life one may have, in seconds; 0: no limit. */

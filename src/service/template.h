@@ -70,6 +70,11 @@ gboolean vial_template_has_start(const VialTemplate *template);
  */
 typedef void (*VialTemplateReady)(VialTemplate *template, const GError *error, gpointer data);
 void vial_template_make_ready(VialApp *app, VialTemplate *template, VialBuildLog *log, gint64 start_seconds, VialTemplateReady done, gpointer data);
+/*
+ * What viald's log is told of why one could not be baked, new: the first line. Those below are what its own programs have said, and what of that was
+ * a secret of its build nobody may know any more.
+ */
+char *vial_template_problem_line(const char *problem);
 /* Takes it over, and the place of the one with its name in its project. */
 void vial_templates_put(VialApp *app, VialTemplate *template);
 /* Out of the list; its files are the caller's affair. FALSE: there is none. */

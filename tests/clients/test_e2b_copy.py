@@ -189,6 +189,25 @@ def test_who_may_not_build_sends_nothing(daemon, mine):
     assert offer(mine, "12" * 32)["present"] is False
 
 
+def test_what_a_narrowed_key_sends_gets_into_its_own_builds_alone(daemon, mine):
+    """A client that finds its files present does not send them: so nobody may put others under their name who may not build in its place."""
+    name = "78" * 32
+    wide, evil = archive(x="good"), archive(x="evil")
+    put(mine, offer(mine, name)["url"], wide)
+    copied = lambda client, template: client.call("GET", f"/v1/templates/builds?name={template}")[0]["build_id"]  # noqa: E731
+    archive_of = lambda client, template: client.call("GET", f"/v1/templates/builds/{copied(client, template)}")["steps"][0]["copy"]["archive"]  # noqa: E731
+    narrowed = {"templates": {"allow": {"templates": ["minimal", "own"]}}, "modes": {"allow": {"network_modes": ["disabled"]}}, "limits": {"limits": {"max_sandboxes": 1}}}
+    for which, narrow in narrowed.items():
+        key = daemon.client(add_key(daemon, "copier", **narrow))
+        assert offer(key, name)["present"] is False, which
+        assert put(key, offer(key, name)["url"], evil).status == 200 and offer(key, name)["present"] is True
+        assert build_of(key, "own", name).status == 202 and archive_of(key, "own") == hashlib.sha256(evil).hexdigest()
+        assert build_of(mine, "not-theirs", name).status == 202 and archive_of(mine, "not-theirs") == hashlib.sha256(wide).hexdigest(), which
+    agents = daemon.client(add_key(daemon, "copier", allow={"agents": ["none"]}))
+    refused(agents.ask("GET", f"/templates/any/files/{name}"), 403, "only through certain agents")
+    assert records(daemon.client(), project="copier", action="template.upload")[-1]["outcome"] == "refused"
+
+
 def test_files_of_another_project_are_not_there(daemon, mine):
     put(mine, offer(mine)["url"], archive(x="mine"))
     other = daemon.client(add_key(daemon, "other-copier", form="e2b"))

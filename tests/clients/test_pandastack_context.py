@@ -10,7 +10,7 @@ import sys
 
 import pytest
 
-from tools import add_key, wait_until
+from tools import add_key, records, wait_until
 from vial import slow
 
 covers = pytest.mark.method
@@ -265,6 +265,15 @@ def test_a_project_that_is_deleted_ends_the_context_that_is_arriving(daemon):
     assert not (daemon.data / "build-files/deleted-meanwhile").exists() and daemon.alive()
 
 
+def test_who_builds_nothing_sends_no_context_and_that_is_on_record(daemon):
+    key = daemon.client(add_key(daemon, "contexts-of-agents", allow={"agents": ["none"]}))
+    headers = {"Content-Type": "multipart/form-data; boundary=b"}
+    answer = key.ask("POST", "/v1/templates/build", fields("agents", "FROM minimal\nCOPY f /srv/\n") + part("f", b"x") + b"--b--\r\n", headers=headers)
+    assert answer.status == 403, answer.body
+    assert not (daemon.data / "build-files" / "contexts-of-agents").exists()
+    assert [record["outcome"] for record in records(daemon.client(), project="contexts-of-agents", action="template.build")] == ["refused"]
+
+
 def test_a_context_is_not_held_in_memory(client, daemon, tmp_path):
     folder = write(tmp_path, {"much": b"\0" * (64 << 20)})
     with open(folder + "/body", "wb") as body:
@@ -288,6 +297,7 @@ def test_a_context_above_the_limit_is_refused(pandastack, start_daemon, tmp_path
         with pytest.raises(pandastack.PandastackError, match="larger than 1 MB.*max_build_file_mb"):
             build(client, "beyond", "FROM minimal\nCOPY . /opt/x\n", folder)
         assert client.me(), "the connection that was refused can be used again"
+    assert [record["outcome"] for record in records(daemon.client(), action="template.build")] == ["done", "refused", "refused"]
     assert build(client, "no-copy", "FROM minimal\nRUN true\n", folder).is_done, "what is dropped has no size"
     wait_until(lambda: kept(daemon) == archives and spools(daemon) == [])
 

@@ -173,6 +173,8 @@ def test_the_longest_unused_goes_when_there_is_no_room_and_nothing_that_a_build_
     assert copier.has("first") is True  # so the second is the longest unused
     assert copier.send("third", pieces["third"]).status == 200
     assert [copier.has(word) for word in ("first", "second", "third")] == [True, False, True]
+    check_refusal(copier.send("too-large", os.urandom(3 << 20)), 429)
+    assert copier.has("first") is True and copier.has("third") is True, "nothing goes for what cannot have room"
     under_way = copier.begin("under-way", steps=[{"run": "sleep 1000"}])["build_id"]
     copier.wait_step(under_way, 1)
     waiting = copier.begin_copy("waiting", ("COPY", "first", "file", "/srv/"), ("COPY", "third", "file", "/srv/"), ("RUN", "cat /srv/file"))
@@ -180,8 +182,32 @@ def test_the_longest_unused_goes_when_there_is_no_room_and_nothing_that_a_build_
     assert "has no room for more files of builds" in sentence and copier.has("fourth") is False
     copier.client.call("POST", f"/v1/templates/builds/{under_way}/cancel")
     assert copier.wait(waiting)["status"] == "ready" and copier.send("fourth", pieces["fourth"]).status == 200
+    faults.write_text("build.file.gone\n")
+    check_refusal(copier.send("vanished", archive(file="x")), 503)
+    faults.write_text("")
+    assert copier.has("vanished") is False, "what lost its room just when it had come is not said to be there"
     faults.write_text(f"build.space {200 << 20}\n")
     check_refusal(copier.send("fifth", archive(file="x")), 507)
+
+
+def test_names_of_one_content_are_no_more_than_files_may_be(start_daemon):
+    daemon = start_daemon()
+    copier = Copier(daemon.client())
+    body = archive(file="x")
+    assert copier.send("first", body).status == 200
+    daemon.stop()
+    folder, content = folder_of(daemon), hashlib.sha256(body).hexdigest() + ".tar"
+    for i in range(999):
+        link = folder / f"{i:064x}"
+        link.symlink_to(content)
+        os.utime(link, (i, i), follow_symlinks=False)
+    daemon.start()
+    copier = Copier(daemon.client())
+    assert len(list(folder.iterdir())) == 1001, "so many may be"
+    assert copier.send("second", body).status == 200 and copier.send("third", body).status == 200
+    kept = {path.name for path in folder.iterdir()}
+    assert len(kept) == 1001 and kept.isdisjoint({f"{0:064x}", f"{1:064x}"}) and f"{2:064x}" in kept, "the longest unused goes"
+    assert [copier.has(word) for word in ("first", "second", "third")] == [True, True, True]
 
 
 def test_files_that_cannot_be_read_fail_their_step(start_daemon, tmp_path):

@@ -213,13 +213,18 @@ def test_another_start_command_makes_children_stale_and_a_rebuild_starts_what_wa
 SECRET = "correct-horse-battery-staple"
 
 
-def test_secrets_of_the_build_are_not_in_its_environment_and_not_in_what_it_is_told_to_have_said(builder):
+def test_secrets_of_the_build_are_not_in_its_environment_and_not_in_what_it_is_told_to_have_said(builder, daemon):
     builder.build("discreet", secrets={"TOKEN": SECRET}, steps=[{"run": "test -n \"$TOKEN\""}], start_command="env > /tmp/env; exec sleep infinity", ready_command="[ -s /tmp/env ]")
     sandbox = builder.client.create("discreet")
     assert "HOME=" in out(sandbox, "cat /tmp/env") and "TOKEN" not in out(sandbox, "cat /tmp/env; cat /proc/*/environ 2> /dev/null; true")
     sandbox.delete()
     build = builder.fail("indiscreet", secrets={"TOKEN": SECRET}, steps=[{"run": "echo $TOKEN > /opt/kept"}], start_command="cat /opt/kept; exit 3")
     assert "[redacted]" in build["error"] and SECRET not in json.dumps([build, builder.log(build["build_id"])])
+    # Another size is baked when nobody knows any more what was secret; only whoever may make a sandbox of it is told what was said.
+    builder.build("later-indiscreet", secrets={"TOKEN": SECRET}, steps=[{"run": "echo $TOKEN > /opt/kept"}],
+                  start_command="cat /opt/kept; [ $(nproc) -lt 3 ] || exit 3", cpu=1)
+    assert SECRET in check_refusal(builder.client.ask("POST", "/v1/sandboxes", {"template": "later-indiscreet", "cpu": 3}), 503)
+    assert "baking failed" in daemon.log_text() and SECRET not in daemon.log_text()
 
 
 def test_cancelling_ends_one_that_waits_upon_a_sandbox(builder, daemon, made):

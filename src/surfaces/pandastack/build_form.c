@@ -85,10 +85,14 @@ static void on_context_end(const char *hash, gint64 size_bytes, const GError *er
 	Form *form = data;
 
 	form->context = NULL;
-	if (error)
+	if (error) {
+		VialCaller caller = vial_surface_caller(form->request);
+
+		vial_op_build_context_refused(&caller, error);
 		refuse(form, g_error_copy(error));
-	else
+	} else {
 		settle(form, hash);
+	}
 }
 
 static gboolean begin_context(Form *form, GError **error)
