@@ -150,6 +150,9 @@ def test_commands_and_terminals_start_in_the_templates_folder(e2b):
         made.pty.send_stdin(terminal.pid, b"pwd > /tmp/where; exit\n")
         terminal.wait()
         assert made.files.read("/tmp/where") == "/srv/app\n"
+    e2b.Template.build(e2b.Template().from_template("with-folder"), "with-folder-again")
+    with e2b.Sandbox.create("with-folder-again", timeout=60) as made:
+        assert made.commands.run("pwd").stdout == "/srv/app\n"
 
 
 @pytest.mark.method("E2B Python 2.63", "Template.from_image", "Template.from_python_image", "Template.from_node_image", "Template.from_bun_image", "Template.from_debian_image",

@@ -108,9 +108,9 @@ static gboolean decode_steps(const VialCaller *caller, json_t *given, const char
 		out->no_cache |= json_is_true(json_object_get(item, "force"));
 		json_array_append_new(out->steps, step);
 	}
-	/* A template that is only another name for its base: there is nothing to build, so the step is where it begins anyway. */
+	/* A template that is only another name for its base: a build has a step, so it has one that does nothing. */
 	if (json_array_size(out->steps) == 0)
-		json_array_append_new(out->steps, json_pack("{s:s}", "workdir", HOME));
+		json_array_append_new(out->steps, json_pack("{s:[s]}", "run", "true"));
 	return TRUE;
 }
 
